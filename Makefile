@@ -1,0 +1,51 @@
+# Every command of the course. `make book` and `make test` are the two you need.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+# Stored outputs are made, and compared, on the CPU with one thread (ATTNLIB_DEVICE is read by attnlib.device).
+QUIET := ATTNLIB_DEVICE=cpu OMP_NUM_THREADS=1 TQDM_DISABLE=1
+
+.PHONY: help book serve lab test lint bench notebooks chapter rename lock clean
+
+help:            ## list the commands
+	@grep -E '^[a-z]+: .*##|^[a-z]+:  .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+.venv/ready: requirements.txt constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv .venv
+	$(PY) -m pip install -q -r requirements.txt
+	@touch $@
+
+book: .venv/ready      ## build the website, warnings are errors
+	.venv/bin/jupyter-book build . -W --keep-going
+	@echo "The site is built. Open _build/html/index.html, or run: make serve"
+
+serve: book      ## serve the website on this machine
+	$(PY) -m http.server 8000 --bind 127.0.0.1 --directory _build/html
+
+lab: .venv/ready       ## open JupyterLab on the notebooks
+	.venv/bin/jupyter lab notebooks
+
+lint: .venv/ready      ## check the style of the code
+	.venv/bin/ruff check .
+
+test: lint       ## run every test
+	$(QUIET) .venv/bin/pytest -n 2 --dist loadfile
+
+bench: .venv/ready     ## measure the speed, as ratios within one run
+	OMP_NUM_THREADS=1 $(PY) tests/bench.py
+
+notebooks: .venv/ready ## run all notebooks (or NAME=06_scaled_dot_product) and store their outputs
+	$(QUIET) $(PY) book/_tools/notebooks.py run $(NAME)
+
+chapter: .venv/ready   ## start a new chapter: make chapter NAME=12_topic
+	$(PY) book/_tools/notebooks.py new $(NAME)
+
+rename: .venv/ready    ## set the repository everywhere: make rename REPO=owner/name
+	$(PY) book/_tools/rename.py $(REPO)
+
+lock: .venv/ready      ## freeze the installed versions into constraints.txt
+	$(PY) book/_tools/lock.py
+
+clean:           ## remove what was built
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis
