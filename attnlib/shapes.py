@@ -1,0 +1,254 @@
+"""Every check of an input: what is accepted, and the error that says why something is not.
+
+An error names the argument, what was expected and what came. NumPy and torch share these checks, because both kinds
+of array have `.shape`, `.ndim` and `.dtype`; torch itself is never imported here.
+"""
+
+import math
+import numbers
+import sys
+
+import numpy as np
+
+
+def is_tensor(x):
+    """True for a torch tensor. Without importing torch: where it was never imported, nothing can be a tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def same_library(**arguments):
+    """Return "torch" if the arguments are tensors on one device, else "numpy". A mix is an error; None is skipped."""
+    given = {name: x for name, x in arguments.items() if x is not None}
+    tensors = {name: x for name, x in given.items() if is_tensor(x)}
+    for name, x in given.items():
+        known = is_tensor(x) or isinstance(x, (np.ndarray, np.generic, list, tuple, numbers.Real))
+        if not known or isinstance(x, np.ma.MaskedArray):
+            raise TypeError(f"{name} must be a NumPy array or a torch tensor, got {_kind(x)}")
+        if tensors and name not in tensors:
+            tensor = next(iter(tensors))
+            raise TypeError(f"{name} must be a torch tensor, as {tensor} is, got {_kind(x)}")
+    devices = {name: x.device for name, x in tensors.items()}
+    for name, device in devices.items():
+        first = next(iter(devices))
+        if device != devices[first]:
+            raise ValueError(f"{name} must be on the device of {first}, {devices[first]}, got {device}")
+    return "torch" if tensors else "numpy"
+
+
+def as_numbers(**arguments):
+    """Return the arguments as floating-point arrays of one dtype. NumPy integers become float64."""
+    arrays = {name: _as_array(name, x) for name, x in arguments.items()}
+    for name, x in arrays.items():
+        if is_tensor(x) and not x.is_floating_point():
+            raise TypeError(f"{name} must be a floating-point tensor, got {x.dtype}: convert it with .float()")
+        if not is_tensor(x) and x.dtype.kind not in "fiu":
+            raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}")
+    first = next(iter(arrays))
+    for name, x in arrays.items():
+        if is_tensor(x) and x.dtype != arrays[first].dtype:
+            raise TypeError(f"{name} must have the dtype of {first}, {arrays[first].dtype}, got {x.dtype}")
+    if is_tensor(arrays[first]):
+        return list(arrays.values())
+    dtype = np.result_type(*(x.dtype if x.dtype.kind == "f" else np.float64 for x in arrays.values()))
+    return [x.astype(dtype, copy=False) for x in arrays.values()]
+
+
+def as_mask(name, mask):
+    """Return a boolean mask (True = may attend) as an array, None as None."""
+    if mask is None:
+        return None
+    mask = _as_array(name, mask)
+    if str(mask.dtype) not in ("bool", "torch.bool"):
+        raise TypeError(f"{name} must be boolean (True = may attend), got dtype {mask.dtype}")
+    return mask
+
+
+def check_softmax(scores, mask, axis):
+    """scores of any rank >= 1, a mask that broadcasts to them, an axis they have."""
+    if scores.ndim < 1:
+        raise ValueError(f"scores must have at least 1 axis, got shape {_shape(scores)}")
+    check_whole("axis", axis)
+    if not -scores.ndim <= axis < scores.ndim:
+        raise ValueError(f"axis must be one of the {scores.ndim} axes of scores, got {axis} for shape {_shape(scores)}")
+    if mask is not None and not _spans(_shape(mask), _shape(scores)[-mask.ndim:] if mask.ndim else ()):
+        raise ValueError(f"mask must broadcast to the scores' shape {_shape(scores)}, got {_shape(mask)}")
+
+
+def check_scores(q, k, same_features=True):
+    """q (..., T_q, d) and k (..., T_k, d): at least 2-D, equal leading axes and, where asked, an equal last axis."""
+    for name, x in (("q", q), ("k", k)):
+        if x.ndim < 2:
+            raise ValueError(f"{name} must have at least 2 axes (..., T, d), got shape {_shape(x)}")
+    _check_leading("k", k, "q", q)
+    if same_features and q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"k must have the last axis of q, d_k = {q.shape[-1]}, got {k.shape[-1]} in shape {_shape(k)}")
+    if q.shape[-1] == 0 or k.shape[-1] == 0:
+        raise ValueError(f"q and k must have at least 1 feature, got shapes {_shape(q)} and {_shape(k)}")
+
+
+def check_attention(q, k, v, mask, key_mask, causal, scale):
+    """All inputs of attention; v is None for attention_weights."""
+    check_scores(q, k)
+    if v is not None:
+        if v.ndim < 2:
+            raise ValueError(f"v must have at least 2 axes (..., T_k, d_v), got shape {_shape(v)}")
+        _check_leading("v", v, "k", k)
+        if v.shape[-2] != k.shape[-2]:
+            raise ValueError(f"v must have one row a key, T_k = {k.shape[-2]}, got {v.shape[-2]} in shape {_shape(v)}")
+    scores = (*_shape(q)[:-1], k.shape[-2])
+    check_mask("mask", mask, scores)
+    check_key_mask(key_mask, scores)
+    check_flag("causal", causal)
+    check_scale(scale)
+
+
+def check_mask(name, mask, scores):
+    """A mask is (T_q, T_k), or has the full rank of the scores with each axis whole or 1."""
+    if mask is None or _shape(mask) == scores[-2:] or _spans(_shape(mask), scores):
+        return
+    expected = f"{scores[-2:]} or {scores}" if len(scores) > 2 else f"{scores}"
+    hint = "; a (batch, keys) mask goes into key_mask" if _shape(mask) == (scores[0], scores[-1]) else ""
+    raise ValueError(f"{name} must have shape {expected}, got {_shape(mask)}{hint}")
+
+
+def check_key_mask(key_mask, scores):
+    """A key mask is (first axis, T_k), or (T_k,) when the scores have only the two axes (T_q, T_k)."""
+    expected = (scores[0], scores[-1]) if len(scores) > 2 else (scores[-1],)
+    if key_mask is not None and _shape(key_mask) != expected:
+        raise ValueError(f"key_mask must have shape {expected}, got {_shape(key_mask)}")
+
+
+def check_matrix(name, W, rows=None, columns=None):
+    """A weight matrix (rows, columns); None leaves a size open."""
+    expected = f"({'any' if rows is None else rows}, {'any' if columns is None else columns})"
+    if W.ndim != 2 or rows not in (None, W.shape[0]) or columns not in (None, W.shape[1]):
+        raise ValueError(f"{name} must have shape {expected}, got {_shape(W)}")
+
+
+def check_shape(name, x, shape):
+    """Exactly this shape."""
+    if _shape(x) != tuple(shape):
+        raise ValueError(f"{name} must have shape {tuple(shape)}, got {_shape(x)}")
+
+
+def check_rank(name, x, least, axes):
+    """At least `least` axes; `axes` shows them in the message."""
+    if x.ndim < least:
+        raise ValueError(f"{name} must have at least {least} axes {axes}, got shape {_shape(x)}")
+
+
+def check_heads(name, num_heads, size, of):
+    """num_heads is a whole number >= 1 that divides `size`, the size of `of`."""
+    check_whole(name, num_heads, least=1)
+    if size % num_heads:
+        raise ValueError(f"{name} must divide {of} = {size}, got {num_heads}")
+
+
+def check_groups(num_heads, num_kv_heads):
+    """Every key-value head serves the same number of query heads."""
+    check_whole("num_heads", num_heads, least=1)
+    check_whole("num_kv_heads", num_kv_heads, least=1)
+    if num_heads % num_kv_heads:
+        raise ValueError(f"num_heads must be a multiple of num_kv_heads, got {num_heads} and {num_kv_heads}")
+
+
+def check_multi_head(x, memory, W_q, W_k, W_v, W_o, num_heads, num_kv_heads, mask, key_mask, causal):
+    """All inputs of multi_head_attention."""
+    for name, sequence in (("x", x), ("memory", memory)):
+        check_rank(name, sequence, 2, "(..., T, d_model)")
+    _check_leading("memory", memory, "x", x)
+    check_groups(num_heads, num_kv_heads)
+    check_matrix("W_q", W_q, rows=x.shape[-1])
+    check_heads("num_heads", num_heads, W_q.shape[1], "the columns of W_q")
+    if W_q.shape[1] == 0:
+        raise ValueError(f"W_q must have at least 1 column a head, got shape {_shape(W_q)}")
+    check_matrix("W_k", W_k, rows=memory.shape[-1], columns=num_kv_heads * (W_q.shape[1] // num_heads))
+    check_matrix("W_v", W_v, rows=memory.shape[-1])
+    check_heads("num_kv_heads", num_kv_heads, W_v.shape[1], "the columns of W_v")
+    check_matrix("W_o", W_o, rows=num_heads * (W_v.shape[1] // num_kv_heads))
+    T_q, T_k = x.shape[-2], memory.shape[-2]
+    check_mask("mask", mask, (*_shape(x)[:-2], num_heads, T_q, T_k))
+    check_key_mask(key_mask, (*_shape(x)[:-1], T_k))
+    check_flag("causal", causal)
+
+
+def as_lengths(lengths, T):
+    """lengths (B,): integers from 0 to T. On an accelerator the values are not read: that would wait for the device."""
+    check_whole("T", T, least=0)
+    lengths = _as_array("lengths", lengths)
+    kind = str(lengths.dtype)
+    if "int" not in kind:
+        raise TypeError(f"lengths must be integers, got dtype {kind}")
+    if lengths.ndim != 1:
+        raise ValueError(f"lengths must have shape (B,), got {_shape(lengths)}")
+    on_cpu = not is_tensor(lengths) or lengths.device.type == "cpu"
+    if on_cpu and lengths.shape[0]:
+        shortest, longest = int(lengths.min()), int(lengths.max())
+        if shortest < 0 or longest > T:
+            raise ValueError(f"lengths must be from 0 to T = {T}, got values from {shortest} to {longest}")
+    return lengths
+
+
+def check_whole(name, number, least=None):
+    """A whole number, at least `least`."""
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {_kind(number)}")
+    if least is not None and number < least:
+        raise ValueError(f"{name} must be at least {least}, got {number}")
+
+
+def check_flag(name, flag):
+    """True or False, nothing that merely counts as one of them."""
+    if not isinstance(flag, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {_kind(flag)}")
+
+
+def check_scale(scale):
+    """None (the default scale) or a finite number."""
+    if scale is not None:
+        _check_real("scale", scale)
+
+
+def check_width(width):
+    """The width of a kernel: a positive, finite number."""
+    _check_real("width", width)
+    if width <= 0:
+        raise ValueError(f"width must be positive, got {width}")
+
+
+def _check_real(name, number):
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {_kind(number)}")
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be finite, got {number}")
+
+
+def _check_leading(name, x, other_name, other):
+    if x.shape[:-2] != other.shape[:-2]:
+        expected = f"the leading axes of {other_name}, {_shape(other)[:-2]}"
+        raise ValueError(f"{name} must have {expected}, got {_shape(x)[:-2]} in shape {_shape(x)}")
+
+
+def _as_array(name, x):
+    if is_tensor(x):
+        return x
+    try:
+        return np.asarray(x)
+    except ValueError:
+        raise ValueError(f"{name} must have rows of equal length, got a ragged {_kind(x)}") from None
+
+
+def _spans(shape, full):
+    """The same rank as `full`, each axis whole or 1."""
+    return len(shape) == len(full) and all(size in (1, whole) for size, whole in zip(shape, full, strict=True))
+
+
+def _shape(x):
+    return tuple(x.shape)
+
+
+def _kind(x):
+    if is_tensor(x):
+        return "a torch tensor"
+    return "a NumPy array" if type(x) is np.ndarray else f"{type(x).__name__} {x!r}"[:80]
