@@ -1,0 +1,92 @@
+"""check(): the right answer passes, every known mistake gets its own name, and nothing makes it raise."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnlib.exercises import EXERCISES, VERDICTS, Exercise, check
+
+MISTAKES = [(number, name) for number, exercise in EXERCISES.items() for name in exercise.mistakes]
+FUNCTIONS = [number for number, exercise in EXERCISES.items() if exercise.inputs]
+
+
+def verdict(capsys, number, answer):
+    assert check(number, answer) is None
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert printed.out.count("\n") == 1
+    return printed.out.rstrip("\n")
+
+
+@pytest.mark.parametrize("number", EXERCISES)
+def test_the_right_answer_is_correct(capsys, number):
+    assert verdict(capsys, number, EXERCISES[number].right) == f"Exercise {number.lstrip('0')}: correct."
+
+
+@pytest.mark.parametrize(("number", "name"), MISTAKES)
+def test_each_mistake_is_named(capsys, number, name):
+    said = verdict(capsys, number, EXERCISES[number].mistakes[name])
+    assert said == f"Exercise {number.lstrip('0')}: not yet. {VERDICTS[name]}"
+
+
+@pytest.mark.parametrize("number", EXERCISES)
+@pytest.mark.parametrize("answer", [None, ..., "text", object(), {}, np.array(["a"]), lambda: 1, lambda *a: "no", len])
+def test_nothing_makes_it_raise(capsys, number, answer):
+    assert "not yet" in verdict(capsys, number, answer)
+
+
+@pytest.mark.parametrize("number", FUNCTIONS)
+def test_a_function_that_fails_is_told_so(capsys, number):
+    def broken(*arguments):
+        raise KeyError("oops\nsecond line")
+
+    assert "raised KeyError" in verdict(capsys, number, broken)
+
+
+@pytest.mark.parametrize("number", FUNCTIONS)
+def test_an_answer_in_torch_passes(capsys, number):
+    """A function that only works on tensors, and returns one with a gradient."""
+    right = EXERCISES[number].right
+
+    def on_tensors(*arguments):
+        assert all(isinstance(x, torch.Tensor) for x in arguments)
+        return torch.tensor(right(*(x.numpy() for x in arguments)), requires_grad=True)
+
+    assert "correct" in verdict(capsys, number, on_tensors)
+
+
+@pytest.mark.parametrize("number", FUNCTIONS)
+def test_changing_the_input_is_named(capsys, number):
+    def greedy(*arguments):
+        result = EXERCISES[number].right(*arguments)
+        arguments[0][...] = 0
+        return result
+
+    assert VERDICTS["changes input"] in verdict(capsys, number, greedy)
+
+
+@pytest.mark.parametrize("number", FUNCTIONS)
+def test_wrong_shapes_and_numbers_are_described(capsys, number):
+    right = EXERCISES[number].right
+    assert "has shape" in verdict(capsys, number, lambda *a: np.asarray(right(*a))[..., :1])
+    assert "expected" in verdict(capsys, number, lambda *a: np.asarray(right(*a)) + 0.01)
+    assert "NaN" in verdict(capsys, number, lambda *a: np.asarray(right(*a)) * np.nan)
+
+
+def test_an_exercise_may_ask_for_a_value(capsys, monkeypatch):
+    asked = Exercise(right=np.sqrt(512), mistakes={"no root": 512.0})
+    monkeypatch.setitem(EXERCISES, "99.1", asked)
+    assert verdict(capsys, "99.1", 512**0.5) == "Exercise 99.1: correct."
+    assert verdict(capsys, "99.1", torch.tensor(512.0)) == f"Exercise 99.1: not yet. {VERDICTS['no root']}"
+    assert "must be a number or an array, got a function" in verdict(capsys, "99.1", np.sqrt)
+    assert "has shape (2,), expected ()" in verdict(capsys, "99.1", [1.0, 2.0])
+    assert "at () expected 22.6274, got 3.0000" in verdict(capsys, "99.1", 3)
+
+
+def test_an_unknown_exercise_is_said_to_be_one(capsys):
+    assert verdict(capsys, "99.9", 1) == "There is no exercise 99.9."
+    assert verdict(capsys, 6, 1) == "There is no exercise 6."
+
+
+def test_every_mistake_has_a_verdict():
+    assert {name for _, name in MISTAKES} <= set(VERDICTS)
