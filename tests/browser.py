@@ -1,0 +1,33 @@
+"""The browser of the tests: find it, or skip the test (fail it where ATTNLIB_REQUIRE_BROWSER=1); launch it."""
+
+import os
+import shutil
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def find_browser():
+    """The path of a Chromium or Chrome; skips the test where there is none, or fails it if one is required."""
+    path = os.environ.get("ATTNLIB_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    if path:
+        return path
+    message = "no browser found: install Chromium (Debian: apt install chromium) or set ATTNLIB_BROWSER to one's path"
+    if os.environ.get("ATTNLIB_REQUIRE_BROWSER") == "1":
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def launch(playwright):
+    """A browser with a fresh profile (playwright makes and removes the folder)."""
+    return playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))

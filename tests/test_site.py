@@ -1,0 +1,255 @@
+"""The built site in a real browser: whole, self-contained, readable in light and dark, on a desk and on a phone."""
+
+import functools
+import json
+import re
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
+from urllib.parse import urldefrag, urljoin
+
+import pytest
+import yaml
+from axe_playwright_python.sync_playwright import Axe
+from book_build import ROOT, build_book, copy_book
+from browser import find_browser, launch
+from playwright.sync_api import sync_playwright
+
+CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+PAGES = [TOC["root"]] + [chapter["file"] for part in TOC["parts"] for chapter in part["chapters"]]
+CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
+MODES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+EVERY_PAGE = pytest.mark.parametrize("name", PAGES)
+EVERY_CHAPTER = pytest.mark.parametrize("name", CHAPTERS)
+
+# What axe finds in the theme's own parts: the rule, and the only elements for which it is accepted.
+OF_THE_THEME = {"region": ".sidebar-primary-item:has(> .navbar-brand)"}
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The built book, at `.url`, with its files in `.folder`. The URL has a path, as on project pages."""
+    find_browser()
+    source = tmp_path_factory.mktemp("book")
+    copy_book(source, "_config.yml", "_toc.yml", "book", "notebooks")
+    status, printed = build_book(source)
+    assert status == 0, printed
+    (source / "_build" / "html").rename(source / "_build" / "course")
+
+    handler = functools.partial(QuietHandler, directory=source / "_build")
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_port}/course/", folder=source / "_build" / "course")
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One Chromium for this file: playwright's event loop must be gone before another file's tests run a kernel."""
+    find_browser()
+    with sync_playwright() as playwright:
+        chromium = launch(playwright)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, site):
+    """open_page(path, ...) loads a page and returns it; `page.seen` holds what went wrong and what was asked for."""
+    contexts = []
+
+    def open_page(path, dark=False, width=1280, height=900, **settings):
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", **settings
+        )
+        contexts.append(context)
+        seen = SimpleNamespace(foreign=[], missing=[], console=[], requests=[])
+
+        def route(route):
+            url = route.request.url
+            seen.requests.append(url)
+            if url.startswith(site.url):
+                route.continue_()
+            else:
+                seen.foreign.append(url)
+                route.abort()
+
+        context.route("**/*", route)
+        page = context.new_page()
+        page.on("console", lambda m: seen.console.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: seen.console.append(str(error)))
+        page.on("response", lambda r: seen.missing.append(r.url) if r.status >= 400 else None)
+        page.seen = seen
+        page.goto(site.url + path, wait_until="networkidle")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def healthy(page):
+    seen = page.seen
+    assert (seen.foreign, seen.missing, seen.console) == ([], [], [])
+
+
+def loaded_fonts(page):
+    loaded = "[...document.fonts].filter(font => font.status == 'loaded').map(font => font.family)"
+    return {family.strip('"') for family in page.evaluate(loaded)}
+
+
+def test_no_page_asks_another_host_complains_or_links_nowhere(open_page, site):
+    page = open_page("")
+    links, anchors, queue = {}, {}, [site.url + "index.html"]
+    while queue:
+        url = queue.pop()
+        page.goto(url, wait_until="networkidle")
+        here = urldefrag(page.url).url
+        anchors[url] = anchors[here] = set(page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)"))
+        found = page.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.getAttribute('href'))")
+        for link in (urljoin(here, href) for href in found if not href.startswith(("mailto:", "javascript:"))):
+            if link.startswith(site.url):
+                target = urldefrag(link).url
+                links.setdefault(link, here)
+                if target.endswith(".html") and target not in anchors and target not in queue:
+                    queue.append(target)
+    healthy(page)
+    for link, source in links.items():
+        target, anchor = urldefrag(link)
+        if target in anchors:
+            assert anchor in anchors[target] | {""}, f"{source} links to {link}, which has no such anchor"
+        else:
+            assert (site.folder / target.removeprefix(site.url)).is_file(), f"{source} links to {link}"
+    assert {site.url + name + ".html" for name in PAGES} <= set(anchors)
+
+
+def test_the_landing_page_links_to_every_page(open_page):
+    page = open_page(f"{TOC['root']}.html")
+    linked = page.evaluate("[...document.querySelectorAll('article a')].map(a => a.href)")
+    missing = [name for name in PAGES[1:] if not any(link.endswith(f"/{name}.html") for link in linked)]
+    assert missing == []
+
+
+@EVERY_PAGE
+def test_math_is_drawn(open_page, name):
+    page = open_page(f"{name}.html")
+    sizes = page.evaluate(
+        """[...document.querySelectorAll('article .math')].map(m => {
+            const box = m.querySelector('.katex-html')?.getBoundingClientRect();
+            return box ? Math.min(box.width, box.height) : 0;
+        })"""
+    )
+    assert sizes
+    assert min(sizes) > 3
+    assert {"KaTeX_Main", "KaTeX_Math"} <= loaded_fonts(page)
+    text = page.evaluate(
+        """(() => {
+            const copy = document.querySelector('article').cloneNode(true);
+            copy.querySelectorAll('.katex, pre, code, script, style').forEach(e => e.remove());
+            return copy.textContent;
+        })()"""
+    )
+    assert re.findall(r"\$[^ ]|\\[a-zA-Z]+", text) == []
+
+
+@EVERY_PAGE
+def test_the_theme_is_repaired(open_page, site, name):
+    page = open_page(f"{name}.html")
+    healthy(page)
+    assert [url for url in page.seen.requests if re.search("thebe|fontawesome.*js", url)] == []
+    assert "thebe" not in page.content()
+    assert page.locator("form.bd-search:visible, .search-button-field:visible").count() == 1
+    assert any("Font Awesome" in font for font in loaded_fonts(page)), "the icons have no font"
+    icon = page.request.get(page.evaluate("document.querySelector('link[rel=icon]').href"))
+    assert icon.ok
+    assert icon.headers["content-type"] == "image/svg+xml"
+    described = page.locator("meta[name=description]")
+    assert described.count() == 1
+    assert len(described.get_attribute("content")) > 40
+    assert page.title().endswith(CONFIG["title"])
+
+
+@EVERY_CHAPTER
+def test_a_chapter_opens_in_colab_and_downloads(open_page, site, name):
+    page = open_page(f"{name}.html")
+    links = set(page.evaluate("[...document.querySelectorAll('.bd-header-article a')].map(a => a.href)"))
+    repository = CONFIG["repository"]["url"]
+    path = f"{repository.removeprefix('https://github.com/')}/blob/main/{name}.ipynb"
+    assert f"https://colab.research.google.com/github/{path}" in links
+    assert {repository, f"{repository}/edit/main/{name}.ipynb"} <= links
+    assert any(link.startswith(f"{repository}/issues/new?") for link in links)
+    download = page.request.get(site.url + f"_sources/{name}.ipynb")
+    assert site.url + f"_sources/{name}.ipynb" in links
+    assert json.loads(download.body()) == json.loads((ROOT / f"{name}.ipynb").read_text(encoding="utf-8"))
+
+
+def test_search_finds_softmax(open_page):
+    page = open_page(f"{TOC['root']}.html")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("softmax")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results li a")
+    found = page.evaluate("[...document.querySelectorAll('#search-results li a')].map(a => a.pathname)")
+    assert any("notation.html" in path for path in found)
+    healthy(page)
+
+
+@MODES
+@EVERY_PAGE
+def test_axe_finds_nothing_of_ours(open_page, name, dark):
+    page = open_page(f"{name}.html", dark=dark)
+    assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+    found = []
+    for violation in Axe().run(page).response["violations"]:
+        known = OF_THE_THEME.get(violation["id"], "not-a-known-element")
+        for node in violation["nodes"]:
+            if not page.locator(node["target"][-1]).first.evaluate("(e, known) => e.matches(known)", known):
+                found.append((violation["id"], node["target"], node.get("failureSummary")))
+    assert found == []
+
+
+@MODES
+@EVERY_PAGE
+def test_a_phone_needs_no_sideways_scroll(open_page, name, dark):
+    page = open_page(f"{name}.html", dark=dark, width=390, height=800)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    overlaps = page.evaluate(
+        """[...document.querySelectorAll('.katex-html:has(> .tag)')].filter(formula => {
+            const edge = Math.max(...[...formula.querySelectorAll(':scope > .base')]
+                .map(base => base.getBoundingClientRect().right));
+            return formula.querySelector(':scope > .tag').getBoundingClientRect().left < edge;
+        }).map(formula => formula.textContent)"""
+    )
+    assert overlaps == []
+
+
+def test_our_figures_have_no_light_plate_in_dark_mode(open_page):
+    page = open_page(f"{TOC['root']}.html", dark=True)
+    page.evaluate(
+        """document.querySelector('article').insertAdjacentHTML('beforeend', `<div class="cell_output">
+            <div class="output text_html"><div class="attnlib">ours</div></div>
+            <div class="output text_html"><div>foreign</div></div></div>`)"""
+    )
+    plates = page.evaluate(
+        "[...document.querySelectorAll('.output.text_html')].map(e => getComputedStyle(e).backgroundColor)"
+    )
+    assert plates[0] == "rgba(0, 0, 0, 0)"
+    assert plates[1] != plates[0], "the theme has no plate any more: drop the rule in course.css"
+
+
+def test_print_unfolds_hints(open_page):
+    page = open_page(f"{TOC['root']}.html")
+    page.evaluate(
+        """document.querySelector('article').insertAdjacentHTML('beforeend',
+            '<details><summary>Hint</summary><p id="folded">Look at the last axis.</p></details>')"""
+    )
+    shown = "document.querySelector('#folded').checkVisibility({contentVisibilityAuto: true})"
+    assert not page.evaluate(shown)
+    page.emulate_media(media="print")
+    page.wait_for_function(shown, timeout=10_000)
