@@ -130,7 +130,7 @@ const scaling = (root, data, labels) => {
       row.querySelector("i").style.width = `${100 * weights[j]}%`;
     });
     const passes = sum(weights.map((w) => w * (1 - w)));
-    facts[0].textContent = say(labels.of, fixed(entropy(weights)), fixed(Math.log(rows.length)));
+    facts[0].textContent = say(labels.nats, fixed(entropy(weights)), fixed(Math.log(rows.length)));
     facts[1].textContent = fixed(Math.max(...weights));
     facts[2].textContent = say(labels.of, fixed(passes), fixed(1 - 1 / rows.length));
   };

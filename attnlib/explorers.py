@@ -20,12 +20,12 @@ from .numpy_backend import softmax
 # Every word that a reader of an explorer sees, in one place for translators. {0}, {1} are filled in.
 LABELS = {
     "attention": {
-        "caption": "Attention weights: a row for each query, a column for each key",
-        "blocked": "(– is blocked)",
+        "caption": "Attention weights: rows are queries, columns are keys",
+        "blocked": " (- is blocked)",
         "temperature": "temperature",
         "looks": "{0} looks at: {1}",
         "nothing": "{0} may look at nothing",
-        "entropy": "entropy {0} of at most {1}",
+        "entropy": "entropy {0} of at most {1} nats",
     },
     "scaling": {
         "caption": "One query and {0} keys",
@@ -40,6 +40,7 @@ LABELS = {
         "largest": "largest weight",
         "passes": "sum of w(1 - w)",
         "of": "{0} of at most {1}",
+        "nats": "{0} of at most {1} nats",
     },
 }
 
@@ -64,26 +65,33 @@ class Explorer:
 
 def to_numpy(x, name="x"):
     """Numbers from an array, a list or a torch tensor (any device, dtype or requires_grad) as float64."""
-    if hasattr(x, "detach"):
-        x = x.detach().cpu().double().numpy()
-    elif isinstance(x, (list, tuple)):
-        x = [to_numpy(item, name) for item in x]
     try:
-        x = np.asarray(x)
-        if x.dtype.kind in "US":
-            raise TypeError("text")
-        x = x.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must hold numbers in rows of equal length ({error})") from None
+        x = np.asarray(_plain(x))
+    except ValueError:
+        raise ValueError(f"{name} must have rows of equal length") from None
+    if x.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold real numbers, got dtype {x.dtype}")
+    x = x.astype(np.float64)
     if np.isnan(x).any():
-        raise ValueError(f"{name} must not hold NaN, got {np.isnan(x).sum()} of {x.size}")
+        raise ValueError(f"{name} must not hold NaN, got {np.isnan(x).sum()} among {x.size} numbers")
+    return x
+
+
+def _plain(x):
+    """x with NumPy arrays for tensors, also in lists. A tensor is known by what it can do: no torch is needed."""
+    if isinstance(x, (list, tuple)):
+        return [_plain(item) for item in x]
+    if hasattr(x, "detach"):
+        x = x.detach().cpu()
+        return (x.double() if x.is_floating_point() else x).numpy()  # NumPy has no bfloat16
     return x
 
 
 def check_rank(x, axes, name, hint=""):
     """Raise unless x has one axis for each name in `axes` and none of them is empty."""
     if x.ndim != len(axes) or x.size == 0:
-        raise ValueError(f"{name} must have shape ({', '.join(axes)}), none of them 0, got {x.shape}{hint}")
+        shape = f"({', '.join(axes)}{',' * (len(axes) == 1)})"
+        raise ValueError(f"{name} must have shape {shape}, none of them 0, got {x.shape}{hint}")
     return x
 
 
@@ -118,8 +126,8 @@ def shell(script, name, body, data):
     code = _source("explorers.js", "kit") + _source("explorers.js", script)
     words = {key: text for key, text in LABELS[script].items() if f"labels.{key}" in code}
     call = json.dumps([data, words], separators=(",", ":")).replace("<", r"\u003c")
-    root = "attn-" + hashlib.sha256(f"{script}{body}{call}".encode()).hexdigest()[:10]
-    style = _source("explorers.css", "explorer").replace("&", f"#{root}")
+    root = "attn-" + hashlib.sha256(f"{script}{body}{call}".encode()).hexdigest()[:8]
+    style = re.sub("(?<=[{}:;,]) ", "", _source("explorers.css", "explorer")).replace("&", f"#{root}")
     return Explorer(
         name,
         f'<div class="attnlib" id="{root}"><style>{style}</style>{body}'
@@ -127,14 +135,17 @@ def shell(script, name, body, data):
     )
 
 
-def table(caption, columns, rows):
-    """A table that scrolls when it is wider than the page: `rows` are (label, cells), cells come from `cell`."""
-    text = functools.partial(html.escape, quote=True)
-    head = "".join(f'<th scope="col">{text(c)}</th>' if c else "<td></td>" for c in columns)
-    lines = "".join(f'<tr><th scope="row">{text(label)}</th>{"".join(cells)}</tr>' for label, cells in rows)
+def table(kind, caption, columns, rows):
+    """A table that scrolls where it is wider than the page. `rows` are (label, cells), made by `cell` or `bar`.
+
+    A `kind` of "map" is one of weights, a "list" has columns of numbers; an empty column has no heading.
+    """
+    head = "".join(f'<th scope="col">{html.escape(c)}</th>' if c else "<td></td>" for c in columns)
+    body = "".join(f'<tr><th scope="row">{html.escape(label)}</th>{"".join(cells)}</tr>' for label, cells in rows)
+    caption = html.escape(caption)
     return (
-        f'<div class="scroll" role="group" tabindex="0" aria-label="{text(caption)}"><table>'
-        f"<caption>{text(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
+        f'<div class="scroll" role="group" tabindex="0" aria-label="{caption}"><table class="{kind}">'
+        f"<caption>{caption}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 
@@ -144,9 +155,14 @@ def cell(text, weight=None):
     return f"<td{shade}>{text}</td>"
 
 
+def bar(weight):
+    """A cell with a bar from 0 to the weight, on a scale from 0 to 1."""
+    return f'<td class="bar"><i style="width:{100 * weight:.2f}%;background:{COLOR}"></i></td>'
+
+
 def rounded(x):
-    """Nested lists of numbers with 4 decimals, the ones that are shown and embedded; -inf becomes None."""
-    return [rounded(row) for row in x] if x.ndim else None if np.isinf(x) else round(float(x), 4) + 0.0
+    """To 4 decimals, as the numbers are shown and embedded; no -0."""
+    return np.round(x, 4) + 0.0
 
 
 # --- the explorers ---
@@ -157,22 +173,24 @@ def attention_explorer(scores, queries=None, keys=None, *, temperature=True):
 
     A score of -inf is a blocked key. `temperature=False` leaves the slider out.
     """
+    words = LABELS["attention"]
     scores = check_rank(to_numpy(scores, "scores"), ("T_q", "T_k"), "scores", ": pick one batch and one head")
     if np.isposinf(scores).any():
         raise ValueError("scores must be finite, or -inf for a blocked key, got +inf")
     queries = check_labels(queries, scores.shape[0], "queries")
     keys = check_labels(keys, scores.shape[1], "keys")
-    labels = LABELS["attention"]
-    scores = np.where(np.isinf(scores), scores, np.round(scores, 4) + 0.0)
-    digits = 4 if len(keys) <= 8 else 2  # so that the running example fits beside the text
+
+    scores, blocked = rounded(scores), np.isneginf(scores)
+    digits = 4 if len(keys) <= 8 else 2  # so that the running example fits the page
     rows = [
-        (query, [cell("–") if np.isinf(s) else cell(f"{w:.{digits}f}", w) for s, w in zip(*pair, strict=True)])
-        for query, *pair in zip(queries, scores, softmax(scores), strict=True)
+        (query, [cell("-") if no else cell(f"{w:.{digits}f}", w) for w, no in zip(*row, strict=True)])
+        for query, *row in zip(queries, softmax(scores), blocked, strict=True)
     ]
-    caption = labels["caption"] + (" " + labels["blocked"] if np.isinf(scores).any() else "")
-    data = {"scores": rounded(scores), "digits": digits, "temperature": bool(temperature)}
+    caption = words["caption"] + (words["blocked"] if blocked.any() else "")
+    scores = np.where(blocked, None, scores).tolist()  # JSON has no infinity
+    data = {"scores": scores, "digits": digits, "temperature": bool(temperature)}
     name = f"attention explorer: {len(queries)} queries x {len(keys)} keys"
-    return shell("attention", name, table(caption, ["", *keys], rows), data)
+    return shell("attention", name, table("map", caption, ["", *keys], rows), data)
 
 
 def scaling_explorer(q, k, labels=None):
@@ -180,37 +198,35 @@ def scaling_explorer(q, k, labels=None):
 
     Shows what the size d_k, the division by its root, and the temperature do to scores and weights.
     """
+    words = LABELS["scaling"]
     q = check_rank(to_numpy(q, "q"), ("d",), "q")
     k = check_rank(to_numpy(k, "k"), ("n", "d"), "k")
-    if k.shape[1] != len(q) or np.isinf(q).any() or np.isinf(k).any():
-        raise ValueError(f"q and k must be finite, with k of shape (n, {len(q)}), got {k.shape}")
+    if k.shape[1] != len(q):
+        raise ValueError(f"k must have shape (n, {len(q)}) like q, got {k.shape}")
+    for name, x in (("q", q), ("k", k)):
+        if np.isinf(x).any():
+            raise ValueError(f"{name} must be finite, got {np.isinf(x).sum()} infinite among {x.size} numbers")
     keys = check_labels(labels, len(k), "labels")
-    words = LABELS["scaling"]
 
     sizes = [2**i for i in range(len(q).bit_length()) if 2**i <= len(q)]
-    raw = np.round(np.cumsum(k * q, axis=1)[:, [size - 1 for size in sizes]], 4)
+    raw = rounded(np.cumsum(k * q, axis=1)[:, [size - 1 for size in sizes]])
     start = min(6, len(sizes) - 1)  # d_k = 64 where there is one
     scores = raw[:, start] / math.sqrt(sizes[start])
     weights = softmax(scores)
     rows = [
-        (key, [cell(f"{r:.4f}"), cell(f"{s:.4f}"), cell(f"{w:.4f}"), _bar(w)])
+        (key, [cell(f"{r:.4f}"), cell(f"{s:.4f}"), cell(f"{w:.4f}"), bar(w)])
         for key, r, s, w in zip(keys, raw[:, start], scores, weights, strict=True)
     ]
     n = len(keys)
     entropy = -sum(w * math.log(w) for w in weights if w > 0)
     facts = [
-        (words["entropy"], words["of"].format(f"{entropy:.4f}", f"{math.log(n):.4f}")),
+        (words["entropy"], words["nats"].format(f"{entropy:.4f}", f"{math.log(n):.4f}")),
         (words["largest"], f"{weights.max():.4f}"),
         (words["passes"], words["of"].format(f"{(weights * (1 - weights)).sum():.4f}", f"{1 - 1 / n:.4f}")),
     ]
-    static = table(
-        words["caption"].format(n), [words["key"], words["raw"], words["score"], words["weight"], ""], rows
-    )
+    columns = [words["key"], words["raw"], words["score"], words["weight"], ""]
+    static = table("list", words["caption"].format(n), columns, rows)
     pairs = "".join(f"<div><dt>{html.escape(t)}</dt><dd>{html.escape(d)}</dd></div>" for t, d in facts)
-    data = {"sizes": sizes, "start": start, "raw": rounded(raw)}
+    data = {"sizes": sizes, "start": start, "raw": raw.tolist()}
     body = f'{static}<div aria-live="polite"><dl>{pairs}</dl></div>'
     return shell("scaling", f"scaling explorer: {n} keys, d_k up to {sizes[-1]}", body, data)
-
-
-def _bar(weight):
-    return f'<td class="bar"><i style="width:{100 * weight:.2f}%;background:{COLOR}"></i></td>'
