@@ -30,7 +30,7 @@ lint: .venv/ready      ## check the style of the code
 	.venv/bin/ruff check .
 
 test: lint       ## run every test
-	$(QUIET) .venv/bin/pytest -n 2 --dist loadfile
+	$(QUIET) .venv/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -r s
 
 bench: .venv/ready     ## measure the speed, as ratios within one run
 	OMP_NUM_THREADS=1 $(PY) tests/bench.py

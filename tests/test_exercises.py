@@ -1,12 +1,20 @@
 """check(): the right answer passes, every known mistake gets its own name, and nothing makes it raise."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
+from attnlib import softmax
 from attnlib.exercises import EXERCISES, VERDICTS, Exercise, check
 
-MISTAKES = [(number, name) for number, exercise in EXERCISES.items() for name in exercise.mistakes]
+MISTAKES = [
+    (number, name, i)
+    for number, exercise in EXERCISES.items()
+    for name, several in exercise.mistakes.items()
+    for i in range(len(several))
+]
 FUNCTIONS = [number for number, exercise in EXERCISES.items() if exercise.inputs]
 
 
@@ -23,9 +31,9 @@ def test_the_right_answer_is_correct(capsys, number):
     assert verdict(capsys, number, EXERCISES[number].right) == f"Exercise {number.lstrip('0')}: correct."
 
 
-@pytest.mark.parametrize(("number", "name"), MISTAKES)
-def test_each_mistake_is_named(capsys, number, name):
-    said = verdict(capsys, number, EXERCISES[number].mistakes[name])
+@pytest.mark.parametrize(("number", "name", "i"), MISTAKES)
+def test_each_mistake_is_named(capsys, number, name, i):
+    said = verdict(capsys, number, EXERCISES[number].mistakes[name][i])
     assert said == f"Exercise {number.lstrip('0')}: not yet. {VERDICTS[name]}"
 
 
@@ -74,7 +82,7 @@ def test_wrong_shapes_and_numbers_are_described(capsys, number):
 
 
 def test_an_exercise_may_ask_for_a_value(capsys, monkeypatch):
-    asked = Exercise(right=np.sqrt(512), mistakes={"no root": 512.0})
+    asked = Exercise(right=np.sqrt(512), mistakes={"no root": [512.0]})
     monkeypatch.setitem(EXERCISES, "99.1", asked)
     assert verdict(capsys, "99.1", 512**0.5) == "Exercise 99.1: correct."
     assert verdict(capsys, "99.1", torch.tensor(512.0)) == f"Exercise 99.1: not yet. {VERDICTS['no root']}"
@@ -89,4 +97,29 @@ def test_an_unknown_exercise_is_said_to_be_one(capsys):
 
 
 def test_every_mistake_has_a_verdict():
-    assert {name for _, name in MISTAKES} <= set(VERDICTS)
+    assert {name for _, name, _ in MISTAKES} <= set(VERDICTS)
+
+
+def test_typical_slips_in_the_code_are_explained(capsys):
+    def without_keepdims(x):
+        return np.exp(x) / np.exp(x).sum(axis=-1)
+
+    def torch_slip(q, k, v):
+        return torch.matmul(q, k)
+
+    def warns(x):
+        warnings.warn("look", stacklevel=1)
+        return softmax(x)
+
+    assert "(keepdims=True)?" in verdict(capsys, "06.1", without_keepdims)
+    assert "(keepdims=True)?" in verdict(capsys, "06.1", lambda x: torch.exp(x) / torch.exp(x).sum(-1))
+    assert "2x6 and 3x6" in verdict(capsys, "06.2", torch_slip)
+    assert "correct" in verdict(capsys, "06.1", warns)
+
+
+def test_a_softmax_that_overflows_later_is_not_correct(capsys):
+    def shifted_by_the_mean(x):
+        e = np.exp(x - x.mean(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    assert "not yet" in verdict(capsys, "06.1", shifted_by_the_mean)

@@ -1,0 +1,288 @@
+"""The interactive figures without a browser: what Python draws, how it is packed, what is refused."""
+
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+import torch
+
+from attnlib import explorers
+from attnlib.explorers import attention_explorer, scaling_explorer
+
+FRENCH = "le chat noir est assis sur le tapis rouge dans le salon".split()
+ENGLISH = "the black cat is sitting on the red carpet in the living room".split()
+RNG = np.random.default_rng(6)
+SCORES = RNG.normal(size=(4, 5))
+Q, K = RNG.normal(size=512), RNG.normal(size=(5, 512))
+BLOCKED = np.where(np.tri(4, 5, 0, dtype=bool), SCORES, -np.inf)
+BLOCKED[2] = -np.inf
+EVIL = ["<script>alert(1)</script>", "</style>", '"', "&amp;", "<!--"]
+
+EXPLORERS = {
+    "attention": lambda: attention_explorer(SCORES, ENGLISH[:4], FRENCH[:5]),
+    "blocked": lambda: attention_explorer(BLOCKED),
+    "cold": lambda: attention_explorer(SCORES, temperature=False),
+    "running": lambda: attention_explorer(RNG.normal(size=(13, 12)), ENGLISH, FRENCH),
+    "evil": lambda: attention_explorer(RNG.normal(size=(5, 5)), EVIL, EVIL),
+    "newlines": lambda: attention_explorer(np.eye(2), ["\n\n", " "], ["\r\n\r\n", ""]),
+    "scaling": lambda: scaling_explorer(Q, K, FRENCH[:5]),
+    "evil scaling": lambda: scaling_explorer(Q, K, EVIL),
+}
+every_explorer = pytest.mark.parametrize("name", EXPLORERS)
+
+
+def softmax(scores):
+    """By the book, with 0 for rows that see nothing."""
+    with np.errstate(invalid="ignore"):
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return np.nan_to_num(e / e.sum(axis=-1, keepdims=True))
+
+
+class Reader(HTMLParser):
+    """The tags in their order, their attributes, and the text of every cell, heading and fact."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.open, self.cells, self.shades = [], [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+        self.open.append(tag)
+        if tag in ("td", "th", "dd", "caption"):
+            self.cells.append((tag, ""))
+            self.shades.append(dict(attributes).get("style", ""))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] in ("td", "th", "dd", "caption"):
+            self.cells[-1] = (self.cells[-1][0], self.cells[-1][1] + data)
+
+    def of(self, tag):
+        return [text for kind, text in self.cells if kind == tag]
+
+    def numbers(self, tag="td"):
+        return [float(text) for text in self.of(tag) if re.fullmatch(r"-?\d+\.\d+", text)]
+
+
+# --- what Python draws ---
+
+
+@pytest.mark.parametrize("backend", ["numpy", "float32", "list", "torch", "bfloat16", "grad"])
+def test_the_table_holds_the_weights(backend):
+    scores = np.round(SCORES * 4) / 4  # bfloat16 holds them exactly
+    given = {
+        "numpy": scores,
+        "float32": scores.astype(np.float32),
+        "list": scores.tolist(),
+        "torch": torch.tensor(scores),
+        "bfloat16": torch.tensor(scores, dtype=torch.bfloat16),
+        "grad": torch.tensor(scores, requires_grad=True),
+    }[backend]
+    explorer = attention_explorer(given, ENGLISH[:4], FRENCH[:5])
+    assert explorer.html == attention_explorer(scores, ENGLISH[:4], FRENCH[:5]).html
+    page = Reader(explorer.html)
+    assert page.numbers() == [float(f"{w:.4f}") for w in softmax(scores).ravel()]
+    assert page.of("th") == FRENCH[:5] + ENGLISH[:4]
+    assert len(page.of("caption")) == 1
+    scopes = [attributes["scope"] for tag, attributes in page.tags if tag == "th"]
+    assert scopes == ["col"] * 5 + ["row"] * 4
+
+
+def test_wide_tables_show_two_decimals():
+    page = Reader(EXPLORERS["running"]().html)
+    assert all(re.fullmatch(r"[01]\.\d\d", text) for text in page.of("td") if text)
+
+
+def test_blocked_keys_are_marked_and_a_dead_row_has_no_weights():
+    page = Reader(attention_explorer(BLOCKED).html)
+    cells = np.array(page.of("td")[1:]).reshape(4, 5)
+    want = softmax(np.round(BLOCKED, 4))
+    for text, score, weight in zip(cells.ravel(), BLOCKED.ravel(), want.ravel(), strict=True):
+        assert text == ("-" if np.isinf(score) else f"{weight:.4f}")
+    assert "blocked" in page.of("caption")[0]
+    assert "blocked" not in Reader(attention_explorer(SCORES).html).of("caption")[0]
+
+
+def test_colors_are_fixed_to_0_and_1():
+    page = Reader(attention_explorer([[0.0, -np.inf, -1000.0, 0.0]]).html)
+    shades = [shade for shade in page.shades if shade]
+    assert shades == ["background:#2a78d648", "background:#2a78d600", "background:#2a78d648"]
+    assert "background:#2a78d690" in Reader(attention_explorer([[5.0]]).html).shades
+
+
+def test_the_scaling_table_starts_scaled_at_64():
+    page = Reader(scaling_explorer(Q, torch.tensor(K), FRENCH[:5]).html)
+    raw = K[:, :64] @ Q[:64]
+    weights = softmax(np.round(raw, 4) / 8)
+    want = np.stack([raw, raw / 8, weights], axis=1)
+    assert np.reshape(page.numbers(), (5, 3)) == pytest.approx(want, abs=1e-4)
+    facts = [[float(x) for x in re.findall(r"\d+\.\d+", text)] for text in page.of("dd")]
+    entropy, passes = -(weights * np.log(weights)).sum(), (weights * (1 - weights)).sum()
+    assert facts == [
+        pytest.approx([entropy, np.log(5)], abs=1e-4),
+        pytest.approx([weights.max()], abs=1e-4),
+        pytest.approx([passes, 1 - 1 / 5], abs=1e-4),
+    ]
+
+
+@pytest.mark.parametrize(("d", "sizes"), [(1, [1]), (5, [1, 2, 4]), (8, [1, 2, 4, 8]), (64, [1, 2, 4, 8, 16, 32, 64])])
+def test_sizes_are_the_powers_of_two(d, sizes):
+    page = scaling_explorer(Q[:d], K[:, :d]).html
+    data, _words = json.loads(re.search(r"scaling,\.\.\.(\[.*\])\);\}\)\(\);</script>", page)[1])
+    assert data["sizes"] == sizes
+    want = np.stack([K[:, :size] @ Q[:size] for size in sizes], axis=1)
+    assert np.array(data["raw"]) == pytest.approx(want, abs=1e-4)
+
+
+# --- how it is packed ---
+
+
+@every_explorer
+def test_every_tag_is_closed_and_none_comes_from_a_token(name):
+    page = Reader(EXPLORERS[name]().html)
+    assert page.open == []
+    tags = [tag for tag, _ in page.tags]
+    assert tags[:3] == ["div", "style", "div"]
+    assert tags[-1] == "script"
+    assert (tags.count("style"), tags.count("script")) == (1, 1)
+    assert page.tags[0][1]["class"] == "attnlib"
+    assert "button" not in tags  # the script makes the controls
+    assert "input" not in tags
+
+
+def test_tokens_are_shown_as_they_are():
+    page = Reader(EXPLORERS["evil"]().html)
+    assert page.of("th") == EVIL + EVIL
+    assert Reader(EXPLORERS["evil scaling"]().html).of("th")[-5:] == EVIL
+    assert Reader(EXPLORERS["newlines"]().html).of("th") == [r"'\r\n\r\n'", "''", r"'\n\n'", "' '"]
+
+
+@every_explorer
+def test_one_line_whose_script_holds_no_tag(name):
+    explorer = EXPLORERS[name]()
+    assert "\n" not in explorer.html
+    assert "\r" not in explorer.html
+    script = explorer.html.split("<script>")[1].removesuffix("</script></div>")
+    assert "</" not in script
+    assert "<!--" not in script
+    assert not re.search(r"https?:|//", script)
+
+
+def test_words_in_the_script_are_escaped(monkeypatch):
+    monkeypatch.setitem(explorers.LABELS["attention"], "temperature", "</script><b>")
+    page = attention_explorer(SCORES).html
+    assert page.count("</script>") == 1
+    assert r"\u003c/script>\u003cb>" in page
+
+
+@every_explorer
+def test_styles_touch_nothing_else_on_the_page(name):
+    explorer = EXPLORERS[name]().html
+    root = re.match(r'<div class="attnlib" id="(attn-[0-9a-f]{8})">', explorer)[1]
+    style = re.search("<style>(.*?)</style>", explorer)[1]
+    selectors = re.findall(r"(?:^|[{}])([^{}]+)(?=\{)", style)
+    assert len(selectors) > 15
+    for selector in selectors:
+        assert selector.startswith("@media") or all(s.strip().startswith(f"#{root}") for s in selector.split(","))
+
+
+def test_the_same_numbers_give_the_same_bytes_in_every_process():
+    code = (
+        "import numpy as np; from attnlib.explorers import *; r = np.random.default_rng(1);"
+        "print(attention_explorer(r.normal(size=(3, 4))).html);"
+        "print(scaling_explorer(r.normal(size=8), r.normal(size=(3, 8))).html)"
+    )
+    pages = {
+        subprocess.run(
+            [sys.executable, "-c", code], check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in "12"
+    }
+    assert len(pages) == 1
+    assert b"attnlib" in pages.pop()
+    assert attention_explorer(SCORES + 1e-9).html == attention_explorer(SCORES).html  # rounded before it is hashed
+
+
+def test_other_content_has_another_id():
+    pages = [
+        attention_explorer(SCORES),
+        attention_explorer(SCORES + 0.1),
+        attention_explorer(SCORES, temperature=False),
+        attention_explorer(SCORES, keys=FRENCH[:5]),
+        scaling_explorer(Q, K),
+        scaling_explorer(Q, K, FRENCH[:5]),
+    ]
+    assert len({re.search('id="(.*?)"', page.html)[1] for page in pages}) == len(pages)
+
+
+def test_sizes_in_bytes():
+    """Below 10 kB for 8 x 8 (with long words), below 20 kB for the running example."""
+    words = ["understand"] * 8
+    scores = np.random.default_rng(0).normal(size=(8, 8)) * 10
+    assert len(attention_explorer(scores, words, words).html.encode()) < 10_000
+    assert len(EXPLORERS["running"]().html.encode()) < 20_000
+    assert len(scaling_explorer(Q, np.tile(K, (2, 1))[:8], words).html.encode()) < 10_000
+
+
+def test_jupyter_shows_the_html_and_a_short_name():
+    explorer = EXPLORERS["running"]()
+    assert explorer._repr_html_() == explorer.html
+    assert repr(explorer) == "<attention explorer: 13 queries x 12 keys>"
+    assert repr(EXPLORERS["scaling"]()) == "<scaling explorer: 5 keys, d_k up to 512>"
+
+
+def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
+    """A translator changes LABELS and nothing else."""
+    translated = {
+        kind: {key: f"<{key}>" + "".join(re.findall(r"\{\d\}", text)) for key, text in words.items()}
+        for kind, words in explorers.LABELS.items()
+    }
+    monkeypatch.setattr(explorers, "LABELS", translated)
+    for kind, page in (("attention", attention_explorer(BLOCKED)), ("scaling", scaling_explorer(Q, K))):
+        text = html.unescape(page.html).replace(r"\u003c", "<")
+        for key in translated[kind]:
+            assert f"<{key}>" in text
+
+
+def test_no_torch_and_no_matplotlib_are_imported():
+    code = (
+        "import sys; from attnlib.explorers import attention_explorer; attention_explorer([[1, 0]]);"
+        "assert not {'torch', 'matplotlib'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- bad input ---
+
+BAD = {
+    "3-D": (lambda: attention_explorer(np.ones((2, 4, 5))), r"scores .*\(T_q, T_k\).*got \(2, 4, 5\): pick one"),
+    "empty": (lambda: attention_explorer(np.ones((2, 0))), r"scores .*none of them 0, got \(2, 0\)"),
+    "NaN": (lambda: attention_explorer([[1, np.nan]]), "scores must not hold NaN, got 1 among 2"),
+    "+inf": (lambda: attention_explorer([[1, np.inf]]), r"scores must be finite, or -inf .*got \+inf"),
+    "queries": (lambda: attention_explorer(SCORES, FRENCH), "queries must hold 4 labels, got 12"),
+    "keys": (lambda: attention_explorer(torch.tensor(SCORES), None, FRENCH[:4]), "keys must hold 5 labels, got 4"),
+    "words": (lambda: attention_explorer([["a"]]), "scores must hold real numbers, got dtype <U1"),
+    "q 2-D": (lambda: scaling_explorer(K, K), r"q must have shape \(d,\).*got \(5, 512\)"),
+    "k 1-D": (lambda: scaling_explorer(Q, Q), r"k must have shape \(n, d\).*got \(512,\)"),
+    "sizes": (lambda: scaling_explorer(Q[:8], K), r"k must have shape \(n, 8\) like q, got \(5, 512\)"),
+    "inf": (lambda: scaling_explorer(Q, K / 0.0), "k must be finite"),
+    "inf q": (lambda: scaling_explorer(Q / 0.0, K), "q must be finite"),
+    "labels": (lambda: scaling_explorer(Q, K, FRENCH), "labels must hold 5 labels, got 12"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_names_the_argument(case):
+    call, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,365 @@
+"""The interactive figures in a real browser: every number read back equals NumPy's, by mouse, keyboard and touch."""
+
+import re
+from html import escape
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from browser import find_browser, launch
+from playwright.sync_api import expect, sync_playwright
+
+from attnlib.explorers import attention_explorer, scaling_explorer
+
+FRENCH = "le chat noir est assis sur le tapis rouge dans le salon".split()
+ENGLISH = "the black cat is sitting on the red carpet in the living room".split()
+RNG = np.random.default_rng(6)
+SCORES = np.round(RNG.normal(size=(4, 5)) * 2, 4)
+BLOCKED = np.where(np.tri(4, 5, 0, dtype=bool), SCORES, -np.inf)
+BLOCKED[2] = -np.inf
+BIG = RNG.normal(size=(13, 12)) * 2
+Q, K = RNG.normal(size=512), RNG.normal(size=(6, 512))
+SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]
+TEMPERATURES = [round(10 ** (i / 10 - 1), 2) for i in range(21)]
+
+ATTENTION = attention_explorer(SCORES, ENGLISH[:4], FRENCH[:5])
+MASKED = attention_explorer(BLOCKED, ENGLISH[:4], FRENCH[:5])
+RUNNING = attention_explorer(BIG, ENGLISH, FRENCH)
+SCALING = scaling_explorer(Q, K, FRENCH[:6])
+EVERY = [ATTENTION, MASKED, RUNNING, SCALING]
+ONE = scaling_explorer(Q, K[:1])
+LIGHT, DARK = "color:#323232;background:#fff", "color:#ced6dd;background:#121212"
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    find_browser()
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(chromium):
+    """show(explorers, ...) opens a page that holds them; any complaint of the browser fails the test."""
+    contexts, complaints = [], []
+
+    def show(*explorers, width=800, colors=LIGHT, styles="", frame=False, **settings):
+        context = chromium.new_context(viewport={"width": width, "height": 900}, **settings)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        head = (
+            '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Explorers</title>'
+            f'<meta name="viewport" content="width=device-width"><style>{styles}</style></head>'
+            f'<body style="{colors}"><main class="host"><h1>Explorers</h1>'
+        )
+        content = head + "".join(explorer.html for explorer in explorers) + "</main></body></html>"
+        if frame:  # as Colab shows an output: scripts may run, the page around is out of reach
+            frame = '<iframe title="output" sandbox="allow-scripts" width="780" height="800" srcdoc="{}"></iframe>'
+            content = head + frame.format(escape(content))
+        page.set_content(content)
+        return page.frame_locator("iframe").locator("body") if frame else page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def softmax(scores):
+    with np.errstate(invalid="ignore"):
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return np.nan_to_num(e / e.sum(axis=-1, keepdims=True))
+
+
+def entropy(weights):
+    return (-weights * np.log(np.where(weights > 0, weights, 1))).sum() + 0.0  # no -0
+
+
+def text_of(numbers, digits=4):
+    return [f"{number:.{digits}f}" for number in np.ravel(numbers)]
+
+
+def cells(root):
+    return root.locator("tbody td").all_inner_texts()
+
+
+def numbers(text):
+    return [float(number) for number in re.findall(r"-?\d+\.\d+", text)]
+
+
+def check_status(root, query, keys, weights, open_keys):
+    """The status names the query, its three best keys in order, and the entropy."""
+    best = [f"{keys[j]} {weights[j]:.4f}" for j in np.argsort(-weights, kind="stable")[: min(3, open_keys)]]
+    sentences = [
+        f"{query} looks at: {', '.join(best)}",
+        f"entropy {entropy(weights):.4f} of at most {np.log(open_keys):.4f} nats",
+    ]
+    expect(root.get_by_role("status").locator("span")).to_have_text(sentences)
+
+
+def near(texts, want):
+    """Numbers with 4 decimals equal to `want` (1e-4 apart only where a rounding edge lies between)."""
+    assert all(re.fullmatch(r"-?\d+\.\d{4}", text) for text in texts)
+    assert [float(text) for text in texts] == pytest.approx(np.ravel(want), abs=1.01e-4)
+    assert np.mean(np.array(texts) != text_of(want)) < 0.1
+
+
+# --- attention ---
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_mouse_and_slider(show, frame):
+    page = show(ATTENTION, frame=frame)
+    slider = page.get_by_role("slider", name="temperature")
+    for step in (10, 0, 3, 14, 20):
+        slider.fill(str(step))
+        temperature = TEMPERATURES[step]
+        assert slider.get_attribute("aria-valuetext") == f"{temperature:g}"
+        assert page.locator(".controls span").inner_text() == f"{temperature:g}"
+        weights = softmax(SCORES / temperature)
+        near(cells(page), weights)
+        for i in (2, 0, 3):
+            page.locator("tbody tr").nth(i).hover()
+            check_status(page, ENGLISH[i], FRENCH, weights[i], 5)
+            pressed = [b.get_attribute("aria-pressed") for b in page.get_by_role("button").all()]
+            assert pressed == ["true" if i == j else "false" for j in range(4)]
+
+
+def test_keyboard(show):
+    page = show(ATTENTION)
+    weights = softmax(SCORES)
+    page.keyboard.press("Tab")
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    assert page.locator(":focus").get_attribute("aria-valuetext") == "0.5"
+    near(cells(page), softmax(SCORES / 0.5))
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")  # the table itself, so that it can be scrolled
+    assert page.locator(":focus").get_attribute("role") == "group"
+    for i in range(4):
+        page.keyboard.press("Tab")
+        assert page.locator(":focus").inner_text() == ENGLISH[i]
+        check_status(page, ENGLISH[i], FRENCH, weights[i], 5)
+    page.keyboard.press("Shift+Tab")
+    check_status(page, ENGLISH[2], FRENCH, weights[2], 5)
+
+
+def test_touch(show):
+    page = show(ATTENTION, width=390, has_touch=True, is_mobile=True)
+    page.locator("tbody td").nth(5 * 3 + 1).tap()
+    check_status(page, ENGLISH[3], FRENCH, softmax(SCORES)[3], 5)
+
+
+def test_blocked_keys_stay_blocked(show):
+    page = show(MASKED)
+    for step in (10, 4, 18):
+        page.get_by_role("slider").fill(str(step))
+        weights = softmax(BLOCKED / TEMPERATURES[step])
+        texts = np.array(cells(page))
+        assert np.array_equal(texts == "-", np.isinf(BLOCKED).ravel())
+        near(texts[texts != "-"].tolist(), weights[np.isfinite(BLOCKED)])
+    page.get_by_role("slider").fill("10")
+    page.locator("tbody tr").nth(1).hover()
+    check_status(page, ENGLISH[1], FRENCH, softmax(BLOCKED)[1], 2)
+    page.locator("tbody tr").nth(2).hover()
+    assert page.get_by_role("status").inner_text() == "cat may look at nothing"
+
+
+def test_without_a_slider(show):
+    page = show(attention_explorer(SCORES, temperature=False))
+    assert page.get_by_role("slider").count() == 0
+    page.locator("tbody tr").nth(1).hover()
+    check_status(page, "1", list("01234"), softmax(SCORES)[1], 5)
+
+
+def test_tokens_stay_text(show):
+    evil = ["<script>alert(1)</script>", "{0}", '"><img src=x onerror=alert(1)>', "</table>", "&lt;"]
+    page = show(attention_explorer(SCORES, evil[:4], evil), scaling_explorer(Q, K[:5], evil))
+    assert page.locator("thead th").all_inner_texts()[:5] == evil
+    for i in range(4):
+        page.locator("tbody tr").nth(i).hover()
+        check_status(page, evil[i], evil, softmax(SCORES)[i], 5)
+    assert page.locator("table").nth(1).locator("tbody th").all_inner_texts() == evil
+    assert page.locator("img").count() == 0
+
+
+# --- scaling ---
+
+
+def check_scaling(root, size, divided, temperature):
+    raw = np.round(K[:, :size] @ Q[:size], 4)
+    scores = raw / np.sqrt(size) if divided else raw
+    weights = softmax(scores / temperature)
+    near([text for text in cells(root) if text], np.stack([raw, scores, weights], axis=1))
+    widths = root.locator("tbody i").evaluate_all("bars => bars.map(b => b.offsetWidth / b.parentNode.clientWidth)")
+    inside = root.locator("tbody i").first.evaluate(
+        "b => { const s = getComputedStyle(b.parentNode);"
+        "return 1 - (parseFloat(s.paddingLeft) + parseFloat(s.paddingRight)) / b.parentNode.clientWidth; }"
+    )
+    assert widths == pytest.approx(weights * inside, abs=0.01)
+    facts = [numbers(text) for text in root.locator("dd").all_inner_texts()]
+    want = [[entropy(weights), np.log(6)], [weights.max()], [(weights * (1 - weights)).sum(), 1 - 1 / 6]]
+    for got, fact in zip(facts, want, strict=True):
+        assert got == pytest.approx(fact, abs=1.01e-4)
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_size_division_and_temperature(show, frame):
+    page = show(SCALING, frame=frame)
+    sizes = page.get_by_role("slider", name="d_k")
+    temperatures = page.get_by_role("slider", name="temperature")
+    check_scaling(page, 64, True, 1)
+    for i, size in enumerate(SIZES):
+        sizes.fill(str(i))
+        assert sizes.get_attribute("aria-valuetext") == str(size)
+        page.get_by_role("checkbox").set_checked(size % 3 == 1)
+        assert page.get_by_role("checkbox", name=f"divide by √d_k = {round(size**0.5, 2):g}").count() == 1
+        step = (7 * i) % 21
+        temperatures.fill(str(step))
+        check_scaling(page, size, size % 3 == 1, TEMPERATURES[step])
+
+
+def test_scaling_by_keyboard(show):
+    page = show(SCALING)
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    check_scaling(page, 512, True, 1)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    check_scaling(page, 512, False, 1)
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    check_scaling(page, 512, False, 10)
+
+
+# --- many on a page, and none of the scripts ---
+
+
+def test_several_on_one_page_do_not_disturb_each_other(show):
+    page = show(ATTENTION, SCALING, MASKED, ATTENTION)
+    first, scaling, masked, again = page.locator(".attnlib").all()
+    first.get_by_role("slider").fill("3")
+    near(cells(first), softmax(SCORES / TEMPERATURES[3]))
+    near(cells(again), softmax(SCORES))
+    again.locator("tbody tr").nth(3).hover()  # the same explorer shown twice: both are alive
+    check_status(again, ENGLISH[3], FRENCH, softmax(SCORES)[3], 5)
+    check_status(first, ENGLISH[0], FRENCH, softmax(SCORES / TEMPERATURES[3])[0], 5)
+    check_status(masked, ENGLISH[0], FRENCH, softmax(BLOCKED)[0], 1)
+    check_scaling(scaling, 64, True, 1)
+
+
+def test_a_second_run_of_the_script_changes_nothing(show):
+    page = show(ATTENTION)
+    before = page.locator(".attnlib").inner_html()
+    page.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: "
+                  "document.querySelector('.attnlib script').text}))")
+    assert page.locator(".attnlib").inner_html() == before
+    assert page.get_by_role("slider").count() == 1
+
+
+def test_the_script_leaves_no_name_behind(show):
+    names = "Object.getOwnPropertyNames(window)"
+    assert set(show(*EVERY).evaluate(names)) <= set(show().evaluate(names))
+    page = show(ATTENTION)
+    assert page.evaluate("typeof softmax + typeof start + typeof attention") == "undefined" * 3
+
+
+@pytest.mark.parametrize("explorer", [*EVERY, ONE], ids=["attention", "masked", "running", "scaling", "one-key"])
+def test_without_scripts_the_same_table_stands(show, explorer):
+    """No dead control, and what the script draws first is what Python drew, to the last color."""
+    states = []
+    for script in (False, True):
+        page = show(explorer, java_script_enabled=script)
+        assert page.locator("table").is_visible()
+        assert (page.locator("input, button").count() == 0) == (not script)
+        states.append(
+            {
+                "cells": page.locator("td, th, dd").all_inner_texts(),
+                "colors": [rgba(style) for style in page.locator("tbody td").evaluate_all(STYLES)],
+                "boxes": page.locator("td, th, tbody i").evaluate_all(BOXES),
+            }
+        )
+    static, alive = states
+    assert static["cells"] == alive["cells"]
+    assert static["colors"] == alive["colors"]
+    assert np.array(static["boxes"]) == pytest.approx(np.array(alive["boxes"]), abs=0.5)  # nothing jumps
+
+
+STYLES = "cells => cells.map(cell => cell.getAttribute('style'))"
+BOXES = "nodes => nodes.map(node => [node.getBoundingClientRect().width, node.getBoundingClientRect().height])"
+
+
+def rgba(style):
+    """The color of a style as the browser writes it (rgba, alpha with 3 digits) or as Python does (hex)."""
+    if not style:
+        return None
+    if "#" in style:
+        return *bytes.fromhex(style.split("#")[1][:6]), round(int(style.split("#")[1][6:8], 16) / 255, 2)
+    red, green, blue, alpha = re.search(r"rgba?\((.*?)\)", style)[1].split(", ")
+    return int(red), int(green), int(blue), round(float(alpha), 2)
+
+
+# What JupyterLab and the site do to tables and lists in an output, and what they might.
+HOST = """
+.host table {border-collapse: collapse; table-layout: fixed; font-size: 9px; margin: 0 auto 1em; width: 100%}
+.host table {display: block; border: 1px solid}
+.host td, .host th, .host tr {padding: 1em; line-height: 3; white-space: normal; border: 1px solid; text-align: left}
+.host th {font-weight: bold} .host caption {caption-side: bottom; padding: 1em}
+.host tbody tr:nth-child(odd) {background: rgb(200, 200, 200)}
+.host dl dt {float: left; width: 20%; font-weight: bold} .host dl dd {float: left; margin-left: 2em}
+.host p, .host label, .host button, .host input {margin: 1em; padding: 1em; line-height: 3; font-size: 9px}
+"""
+
+
+def test_styles_of_the_page_change_nothing(show):
+    states = []
+    for styles in ("", HOST):
+        page = show(ATTENTION, SCALING, styles=styles)
+        nodes = page.locator("caption, tr, td, th, tbody i, dt, dd, button, input, label, [role=status]")
+        states.append(
+            np.array(nodes.evaluate_all(
+                "nodes => nodes.map(node => node.getBoundingClientRect()).map(r => [r.x, r.y, r.width, r.height])"
+            ))
+        )
+        assert page.locator("tbody tr").evaluate_all(
+            "rows => rows.every(row => getComputedStyle(row).backgroundColor === 'rgba(0, 0, 0, 0)')"
+        )
+    assert states[0] == pytest.approx(states[1], abs=0.5)
+
+
+# --- readers on phones, in the dark, with screen readers ---
+
+
+def test_phone(show):
+    page = show(*EVERY, width=390, is_mobile=True, has_touch=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    wide = page.locator(".scroll").evaluate_all("boxes => boxes.map(box => box.scrollWidth > box.clientWidth)")
+    assert wide == [False, False, True, False]
+    assert np.min(page.locator("button").evaluate_all(BOXES)) >= 24  # a finger hits them
+    box = page.locator(".scroll").nth(2)
+    last = page.locator("tbody").nth(2).locator("td").nth(11)
+    box.evaluate("box => box.scrollTo(9999, 0)")
+    assert last.bounding_box()["x"] + last.bounding_box()["width"] <= 390
+
+
+@pytest.mark.parametrize("colors", [LIGHT, DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [800, 390])
+def test_axe_finds_nothing(show, colors, width):
+    strong = attention_explorer(np.eye(3) * 20)  # cells of full color
+    page = show(*EVERY, strong, colors=colors, width=width)
+    page.locator("tbody tr").nth(2).hover()
+    results = Axe().run(page)
+    assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in results.response["violations"]] == []
+
+
+def test_focus_is_seen(show):
+    page = show(ATTENTION, SCALING)
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        outline = page.locator(":focus").evaluate("element => getComputedStyle(element).outline")
+        assert outline.endswith("solid 2px")
