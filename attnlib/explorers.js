@@ -29,7 +29,7 @@ const slider = (text, values, start, change) => {
   const shown = el("span", {});
   const input = el("input", {type: "range", min: 0, max: values.length - 1, value: start});
   const show = () => {
-    shown.textContent = values[input.value];
+    shown.textContent = +values[input.value].toFixed(2);
     input.setAttribute("aria-valuetext", shown.textContent);
   };
   input.addEventListener("input", () => {
@@ -40,8 +40,8 @@ const slider = (text, values, start, change) => {
   return el("div", {}, el("label", {}, text, input), shown);
 };
 
-// From 0.1 to 10, with 1 in the middle.
-const temperatures = Array.from({length: 21}, (_, i) => Math.round(100 * 10 ** (i / 10 - 1)) / 100);
+// From 1/4 to the root of 512, each the root of 2 times the one before: every root of a d_k is there.
+const temperatures = Array.from({length: 14}, (_, i) => 2 ** (i / 2 - 2));
 const controls = (root, ...items) => root.querySelector(".scroll").before(el("div", {class: "controls"}, ...items));
 
 // JupyterLab may show one output twice, and may run a script again.
@@ -99,7 +99,7 @@ const attention = (root, data, labels) => {
     }
   });
   if (data.temperature) {
-    controls(root, slider(labels.temperature, temperatures, 10, (i) => {
+    controls(root, slider(labels.temperature, temperatures, 4, (i) => {
       temperature = temperatures[i];
       draw();
     }));
@@ -143,7 +143,7 @@ const scaling = (root, data, labels) => {
       draw();
     }),
     el("div", {}, el("label", {}, box, divide)),
-    slider(labels.temperature, temperatures, 10, (i) => {
+    slider(labels.temperature, temperatures, 4, (i) => {
       temperature = temperatures[i];
       draw();
     })

@@ -2,7 +2,7 @@
 
 Python draws the state one sees first as a real table; the script then adds the controls. So a page without scripts
 still shows the numbers, and no page shows a dead button. A new explorer is a static body (`table`), some data, a
-section of explorers.js with its name, and its words in LABELS; `shell` puts them together.
+section with its name in explorers.js and explorers.css, and its words in LABELS; `shell` puts them together.
 """
 
 import functools
@@ -110,24 +110,25 @@ def check_labels(labels, count, name):
 
 
 @functools.cache
-def _source(file, section):
-    """One section of a source file, on one line: a notebook's Markdown must see no blank line inside HTML."""
+def _source(file, script):
+    """The kit and one section of a file, on one line: a notebook's Markdown must see no blank line inside HTML."""
     text = Path(__file__).with_name(file).read_text(encoding="utf-8")
-    body = re.search(rf"/\* == {section} == \*/(.*?)(?=/\* == |\Z)", text, re.DOTALL)[1]
-    lines = (line.strip() for line in body.splitlines())
+    _, *parts = re.split(r"/\* == (\w+) == \*/", text)
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    lines = (line.strip() for line in (sections["kit"] + sections[script]).splitlines())
     return "".join(line for line in lines if line and not line.startswith("//"))
 
 
 def shell(script, name, body, data):
-    """An Explorer: the static `body`, then `script`, a function of (root, data, labels) in explorers.js.
+    """An Explorer: the static `body`, then `script`, the name of a function (root, data, labels) in explorers.js.
 
     The id comes from the content, so that running a cell again gives the same bytes.
     """
-    code = _source("explorers.js", "kit") + _source("explorers.js", script)
+    code = _source("explorers.js", script)
     words = {key: text for key, text in LABELS[script].items() if f"labels.{key}" in code}
     call = json.dumps([data, words], separators=(",", ":")).replace("<", r"\u003c")
     root = "attn-" + hashlib.sha256(f"{script}{body}{call}".encode()).hexdigest()[:8]
-    style = re.sub("(?<=[{}:;,]) ", "", _source("explorers.css", "explorer")).replace("&", f"#{root}")
+    style = re.sub("(?<=[{}:;,]) ", "", _source("explorers.css", script)).replace("&", f"#{root}")
     return Explorer(
         name,
         f'<div class="attnlib" id="{root}"><style>{style}</style>{body}'
@@ -218,7 +219,7 @@ def scaling_explorer(q, k, labels=None):
         for key, r, s, w in zip(keys, raw[:, start], scores, weights, strict=True)
     ]
     n = len(keys)
-    entropy = -sum(w * math.log(w) for w in weights if w > 0)
+    entropy = sum(-w * math.log(w) for w in weights if w > 0)
     facts = [
         (words["entropy"], words["nats"].format(f"{entropy:.4f}", f"{math.log(n):.4f}")),
         (words["largest"], f"{weights.max():.4f}"),
