@@ -224,6 +224,7 @@ def causal_mask(T_q, T_k=None, like=None):
     array([[ True,  True, False],
            [ True,  True,  True]])
     """
+    shapes.check_like(like)
     backend = _backend(like=like)
     shapes.check_whole("T_q", T_q, least=0)
     if T_k is not None:
@@ -240,6 +241,7 @@ def padding_mask(lengths, T, like=None):
     array([[ True,  True,  True, False],
            [ True, False, False, False]])
     """
+    shapes.check_like(like)
     plain = not shapes.is_tensor(lengths) and isinstance(lengths, list | tuple)
     backend = _backend(like=like) if plain else _backend(lengths=lengths)
     lengths = shapes.as_lengths(lengths, T)
@@ -323,6 +325,7 @@ def sinusoidal_positions(T, d_model, like=None):
     array([[0.    , 1.    , 0.    , 1.    ],
            [0.8415, 0.5403, 0.01  , 1.    ]])
     """
+    shapes.check_like(like)
     backend = _backend(like=like)
     shapes.check_whole("T", T, least=0)
     shapes.check_whole("d_model", d_model, least=1)

@@ -35,8 +35,9 @@ def _weights(q, k, mask, scale):
 def _softmax_in_place(x, mask, axis=-1):
     if mask is not None:
         np.copyto(x, -np.inf, where=~mask)
-    x -= _finite(x.max(axis=axis, keepdims=True, initial=-np.inf))
-    np.exp(x, out=x)
+    with np.errstate(over="ignore", under="ignore"):  # a difference beyond all floats still means a weight of 0
+        x -= _finite(x.max(axis=axis, keepdims=True, initial=-np.inf))
+        np.exp(x, out=x)
     x /= _nonzero(x.sum(axis=axis, keepdims=True))
     return x
 

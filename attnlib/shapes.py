@@ -190,6 +190,12 @@ def as_lengths(lengths, T):
     return lengths
 
 
+def check_like(like):
+    """None, or an array whose library and device are wanted."""
+    if like is not None and not is_tensor(like) and not isinstance(like, np.ndarray | np.generic):
+        raise TypeError(f"like must be a NumPy array or a torch tensor, got {_kind(like)}")
+
+
 def check_whole(name, number, least=None):
     """A whole number, at least `least`."""
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, numbers.Integral):

@@ -186,6 +186,8 @@ def _fused(q, k, v, mask=None, causal=False, scale=None):
     def at_least_4d(x):
         return x.reshape((1,) * (4 - x.ndim) + x.shape)
 
+    if scale is not None and scale <= 0:  # the CPU's kernel masks before it scales, and 0 * -inf is NaN
+        q, scale = q * scale, 1.0
     out = F.scaled_dot_product_attention(
         at_least_4d(q), at_least_4d(k), at_least_4d(v),
         attn_mask=None if mask is None else at_least_4d(mask),

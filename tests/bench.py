@@ -1,7 +1,7 @@
 """How fast and how large, as ratios within one run: `make bench`. Prints a table and writes it to _build/bench.md.
 
 Not a test: a busy machine moves the numbers. Ratios are of medians over 20 alternating runs, on one thread. Memory is
-the peak of a whole fresh process. `--quick` leaves out the run over 100,000 keys, which takes minutes.
+the peak of a whole fresh process. `--quick` leaves out the run over 100,000 keys, which takes most of a minute.
 """
 
 # ruff: noqa: E402 - these settings are read when NumPy loads
