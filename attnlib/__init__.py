@@ -4,25 +4,33 @@
 """
 
 import importlib
+import importlib.util
 
 from . import functional
 from .functional import *  # noqa: F403
 
 __version__ = "0.1.0"
+__all__ = list(functional.__all__)
 
-_SUBMODULES = ("exercises", "explorers", "gradients", "plots", "training")
-_LAZY = {"device": "training", "seed_everything": "training"}
-
-__all__ = [*functional.__all__, *_SUBMODULES, *_LAZY]
+# What is imported on first use: name -> (module, the package that it needs beyond NumPy).
+_LAZY = {
+    "device": ("training", "torch"),
+    "exercises": ("exercises", None),
+    "explorers": ("explorers", None),
+    "gradients": ("gradients", None),
+    "plots": ("plots", "matplotlib"),
+    "seed_everything": ("training", "torch"),
+    "training": ("training", "torch"),
+}
 
 
 def __getattr__(name):
-    if name in _SUBMODULES:
-        return importlib.import_module(f".{name}", __name__)
-    if name in _LAZY:
-        return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f".{_LAZY[name][0]}", __name__)
+    return module if name == _LAZY[name][0] else getattr(module, name)
 
 
 def __dir__():
-    return sorted(__all__)
+    there = [name for name, (_, need) in _LAZY.items() if need is None or importlib.util.find_spec(need)]
+    return sorted({*globals(), *there})

@@ -74,14 +74,27 @@ def check(exercise_id, answer):
     >>> check("06.1", None)
     Exercise 6.1: not yet. The answer is still empty.
     """
-    number = ".".join(part.lstrip("0") or "0" for part in str(exercise_id).split("."))
-    exercise = EXERCISES.get(str(exercise_id))
+    number = _number(exercise_id)
+    exercise = next((exercise for key, exercise in EXERCISES.items() if _number(key) == number), None)
     if exercise is None:
         print(VERDICTS["unknown"].format(id=number))
         return
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         why = _find_fault(exercise, answer)
     print(VERDICTS["not yet" if why else "correct"].format(id=number, why=why))
+
+
+def _number(exercise_id):
+    """ "06.1", "6.1" and 6.1 are one exercise: "6.1"."""
+    return ".".join(part.lstrip("0") or "0" for part in _text(exercise_id).split("."))
+
+
+def _text(x):
+    """str(x) in one line; nothing for something that cannot be written as text."""
+    try:
+        return " ".join(str(x).split())
+    except Exception:
+        return ""
 
 
 def _find_fault(exercise, answer):
@@ -128,9 +141,10 @@ def _call(function, arguments):
 def _call_on(function, given, arguments):
     try:
         result = function(*given)
-    except Exception as error:
-        name = "broadcast" if "broadcast" in str(error) or "must match" in str(error) else "raised"
-        return None, VERDICTS[name].format(error=f"{type(error).__name__}: {error}".splitlines()[0].rstrip(". "))
+    except (Exception, SystemExit, GeneratorExit) as error:  # an interrupt must still stop an endless answer
+        said = _text(error)
+        name = "broadcast" if "broadcast" in said or "must match" in said else "raised"
+        return None, VERDICTS[name].format(error=f"{type(error).__name__}: {said}".rstrip(".: "))
     if result is None or result is Ellipsis:
         return None, VERDICTS["nothing"]
     numbers = _numbers(result)
@@ -174,8 +188,10 @@ def _numbers(x):
     """x as a float64 array, None if it holds no numbers. Torch tensors of any device too."""
     try:
         if hasattr(x, "detach"):
-            x = x.detach().cpu().double().numpy()
-        return np.asarray(x, dtype=np.float64)
+            x = x.detach().cpu()
+            x = (x if x.is_complex() else x.double()).numpy()
+        refused = isinstance(x, np.ma.MaskedArray) or np.asarray(x).dtype.kind not in "biuf"
+        return None if refused else np.asarray(x, dtype=np.float64)
     except Exception:
         return None
 

@@ -65,6 +65,8 @@ class Explorer:
 
 def to_numpy(x, name="x"):
     """Numbers from an array, a list or a torch tensor (any device, dtype or requires_grad) as float64."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(f"{name} must be a plain array, got a masked one: its mask would be lost")
     try:
         x = np.asarray(_plain(x))
     except ValueError:
@@ -74,6 +76,8 @@ def to_numpy(x, name="x"):
     x = x.astype(np.float64)
     if np.isnan(x).any():
         raise ValueError(f"{name} must not hold NaN, got {np.isnan(x).sum()} among {x.size} numbers")
+    if (np.abs(x, where=np.isfinite(x), out=np.zeros_like(x)) > 1e100).any():
+        raise ValueError(f"{name} must hold numbers up to 1e100, got {np.abs(x[np.isfinite(x)]).max():.3g}")
     return x
 
 
@@ -98,12 +102,16 @@ def check_rank(x, axes, name, hint=""):
 def check_labels(labels, count, name):
     """The labels as text, one for each of `count` things; 0, 1, 2, ... if there are none.
 
-    What could not be seen (spaces, control characters) becomes its Python literal.
+    What could not be seen (spaces, control characters) becomes its Python literal; what is longer than 40 characters
+    is cut short, or one token would push the numbers off the page.
     """
+    if labels is not None and not hasattr(labels, "__iter__"):
+        raise ValueError(f"{name} must hold {count} labels, got {labels!r}")
     labels = [str(label) for label in (range(count) if labels is None else labels)]
     if len(labels) != count:
         raise ValueError(f"{name} must hold {count} labels, got {len(labels)}")
-    return [label if label.isprintable() and label.strip() else repr(label) for label in labels]
+    labels = [label if label.isprintable() and label.strip() else repr(label) for label in labels]
+    return [label if len(label) <= 40 else f"{label[:37]}..." for label in labels]
 
 
 # --- the base of every explorer ---

@@ -7,9 +7,7 @@ Shapes: B batch, h heads, T_q queries, T_k keys, d_k features of a query and a k
 leading axes, the same for q, k and v. Masks are boolean, True = may attend.
 """
 
-import importlib
-
-from . import shapes
+from . import numpy_backend, shapes
 
 __all__ = [
     "additive_scores",
@@ -54,7 +52,7 @@ def softmax(scores, mask=None, axis=-1):
     """
     backend = _backend(scores=scores, mask=mask)
     (scores,), mask = shapes.as_numbers(scores=scores), shapes.as_mask("mask", mask)
-    shapes.check_softmax(scores, mask, axis)
+    axis = shapes.check_softmax(scores, mask, axis)
     return backend.softmax(scores, mask, axis)
 
 
@@ -71,7 +69,8 @@ def attention_weights(q, k, mask=None, *, key_mask=None, causal=False, scale=Non
     Returns:
         (..., T_q, T_k). Each row sums to 1, or is all 0 if its query may see no key. Masks join by AND.
     Raises:
-        TypeError: mixed libraries or dtypes, integer tensors, a mask that is not boolean.
+        TypeError: mixed libraries, tensors of different dtypes or of integers, a mask that is not boolean.
+            (NumPy arrays of different dtypes are promoted, as everywhere in NumPy.)
         ValueError: shapes that do not fit, tensors on two devices.
     Source:
         Vaswani et al. 2017, Attention Is All You Need, eq. 1, https://arxiv.org/abs/1706.03762
@@ -83,7 +82,7 @@ def attention_weights(q, k, mask=None, *, key_mask=None, causal=False, scale=Non
     backend = _backend(q=q, k=k, mask=mask, key_mask=key_mask)
     q, k = shapes.as_numbers(q=q, k=k)
     mask, key_mask = shapes.as_mask("mask", mask), shapes.as_mask("key_mask", key_mask)
-    shapes.check_attention(q, k, None, mask, key_mask, causal, scale)
+    scale = shapes.check_attention(q, k, None, mask, key_mask, causal, scale)
     return backend.attention_weights(q, k, mask, key_mask=key_mask, causal=causal, scale=scale)
 
 
@@ -94,7 +93,8 @@ def attention(q, k, v, mask=None, *, key_mask=None, causal=False, scale=None):
         q, k, mask, key_mask, causal, scale: as in `attention_weights`.
         v: (..., T_k, d_v), one value for each key.
     Returns:
-        (..., T_q, d_v). A query that may see no key gets 0.
+        (..., T_q, d_v). A query that may see no key gets 0. On tensors this is PyTorch's fused kernel, which has no
+        second derivatives: for those use `attention_weights(...) @ v`.
     Raises:
         TypeError, ValueError: as in `attention_weights`.
     Source:
@@ -108,7 +108,7 @@ def attention(q, k, v, mask=None, *, key_mask=None, causal=False, scale=None):
     backend = _backend(q=q, k=k, v=v, mask=mask, key_mask=key_mask)
     q, k, v = shapes.as_numbers(q=q, k=k, v=v)
     mask, key_mask = shapes.as_mask("mask", mask), shapes.as_mask("key_mask", key_mask)
-    shapes.check_attention(q, k, v, mask, key_mask, causal, scale)
+    scale = shapes.check_attention(q, k, v, mask, key_mask, causal, scale)
     return backend.attention(q, k, v, mask, key_mask=key_mask, causal=causal, scale=scale)
 
 
@@ -132,8 +132,8 @@ def blockwise_attention(q, k, v, *, block_size=512, key_mask=None, causal=False,
     backend = _backend(q=q, k=k, v=v, key_mask=key_mask)
     q, k, v = shapes.as_numbers(q=q, k=k, v=v)
     key_mask = shapes.as_mask("key_mask", key_mask)
-    shapes.check_whole("block_size", block_size, least=1)
-    shapes.check_attention(q, k, v, None, key_mask, causal, scale)
+    block_size = shapes.check_whole("block_size", block_size, least=1)
+    scale = shapes.check_attention(q, k, v, None, key_mask, causal, scale)
     return backend.blockwise_attention(q, k, v, block_size=block_size, key_mask=key_mask, causal=causal, scale=scale)
 
 
@@ -156,7 +156,7 @@ def scaled_dot_scores(q, k, scale=None):
     backend = _backend(q=q, k=k)
     q, k = shapes.as_numbers(q=q, k=k)
     shapes.check_scores(q, k)
-    shapes.check_scale(scale)
+    scale = shapes.check_scale(scale)
     return backend.scaled_dot_scores(q, k, scale)
 
 
@@ -169,7 +169,7 @@ def gaussian_scores(q, k, width=1.0):
     backend = _backend(q=q, k=k)
     q, k = shapes.as_numbers(q=q, k=k)
     shapes.check_scores(q, k)
-    shapes.check_width(width)
+    width = shapes.check_width(width)
     return backend.gaussian_scores(q, k, width)
 
 
@@ -226,9 +226,8 @@ def causal_mask(T_q, T_k=None, like=None):
     """
     shapes.check_like(like)
     backend = _backend(like=like)
-    shapes.check_whole("T_q", T_q, least=0)
-    if T_k is not None:
-        shapes.check_whole("T_k", T_k, least=0)
+    T_q = shapes.check_whole("T_q", T_q, least=0)
+    T_k = T_q if T_k is None else shapes.check_whole("T_k", T_k, least=0)
     return backend.causal_mask(T_q, T_k, like)
 
 
@@ -244,6 +243,7 @@ def padding_mask(lengths, T, like=None):
     shapes.check_like(like)
     plain = not shapes.is_tensor(lengths) and isinstance(lengths, list | tuple)
     backend = _backend(like=like) if plain else _backend(lengths=lengths)
+    T = shapes.check_whole("T", T, least=0)
     lengths = shapes.as_lengths(lengths, T)
     if like is not None and backend is not _backend(like=like):
         raise TypeError(f"like must be of the library of lengths, got {type(like).__name__}")
@@ -253,12 +253,12 @@ def padding_mask(lengths, T, like=None):
 def split_heads(x, num_heads):
     r"""(..., T, d) -> (..., h, T, d / h): head 0 takes the first d / h features of every token.
 
-    Raises ValueError if num_heads does not divide d. `merge_heads` is the inverse.
+    Raises ValueError if num_heads does not divide d. `merge_heads` is the inverse. The result may be a view of x.
     """
     backend = _backend(x=x)
     (x,) = shapes.as_numbers(x=x)
     shapes.check_rank("x", x, 2, "(..., T, d)")
-    shapes.check_heads("num_heads", num_heads, x.shape[-1], "the last axis of x")
+    num_heads = shapes.check_heads("num_heads", num_heads, x.shape[-1], "the last axis of x")
     return backend.split_heads(x, num_heads)
 
 
@@ -280,7 +280,7 @@ def repeat_kv(x, num_heads):
     backend = _backend(x=x)
     (x,) = shapes.as_numbers(x=x)
     shapes.check_rank("x", x, 3, "(..., num_kv_heads, T, d)")
-    shapes.check_groups(num_heads, x.shape[-3])
+    num_heads, _ = shapes.check_groups(num_heads, x.shape[-3])
     return backend.repeat_kv(x, num_heads)
 
 
@@ -294,9 +294,10 @@ def multi_head_attention(
         W_q: (d_model, h d_k). W_k: (d_memory, g d_k). W_v: (d_memory, g d_v). W_o: (h d_v, d_out).
         num_heads: h. num_kv_heads: g, which divides h; h if None. g < h is grouped-query, g = 1 multi-query attention.
         mask: boolean, (T_q, T_k) or full rank (..., h, T_q, T_k) with each axis whole or 1; True = may attend.
-        key_mask: boolean, (first axis, T_k), or (T_k,) for a 2-D x. causal: as in `attention_weights`.
+        key_mask: boolean, (first axis, T_k), or (T_k,) for a 2-D x. What it hides in `memory` may hold anything.
+        causal: as in `attention_weights`.
     Returns:
-        (..., T_q, d_out).
+        (..., T_q, d_out). Tensors of float16 and bfloat16 are projected in their own precision.
     Raises:
         TypeError, ValueError: as in `attention`; also head counts that do not divide.
     Source:
@@ -307,8 +308,10 @@ def multi_head_attention(
     x, W_q, W_k, W_v, W_o, *rest = shapes.as_numbers(x=x, W_q=W_q, W_k=W_k, W_v=W_v, W_o=W_o, **source)
     memory = rest[0] if rest else x
     mask, key_mask = shapes.as_mask("mask", mask), shapes.as_mask("key_mask", key_mask)
-    num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-    shapes.check_multi_head(x, memory, W_q, W_k, W_v, W_o, num_heads, num_kv_heads, mask, key_mask, causal)
+    num_heads, num_kv_heads = shapes.check_multi_head(
+        x, memory, W_q, W_k, W_v, W_o, num_heads, num_heads if num_kv_heads is None else num_kv_heads,
+        mask, key_mask, causal,
+    )
     return backend.multi_head_attention(
         x, W_q, W_k, W_v, W_o, num_heads,
         num_kv_heads=num_kv_heads, memory=memory, mask=mask, key_mask=key_mask, causal=causal,
@@ -327,11 +330,14 @@ def sinusoidal_positions(T, d_model, like=None):
     """
     shapes.check_like(like)
     backend = _backend(like=like)
-    shapes.check_whole("T", T, least=0)
-    shapes.check_whole("d_model", d_model, least=1)
+    T, d_model = shapes.check_whole("T", T, least=0), shapes.check_whole("d_model", d_model, least=1)
     return backend.sinusoidal_positions(T, d_model, like)
 
 
 def _backend(**arguments):
     """The module that computes with arguments of this kind; torch is imported only when a tensor comes."""
-    return importlib.import_module(f".{shapes.same_library(**arguments)}_backend", __package__)
+    if shapes.same_library(**arguments) == "numpy":
+        return numpy_backend
+    from . import torch_backend
+
+    return torch_backend

@@ -5,7 +5,7 @@ the gradient with respect to the inputs. No Jacobian is ever stored.
 """
 
 from . import shapes
-from .numpy_backend import _combine, _hide_unseen, _weights
+from .numpy_backend import _combine, _hide_dead, _hide_unseen, _weights, _working
 
 
 def softmax_vjp(weights, grad, axis=-1):
@@ -21,7 +21,7 @@ def softmax_vjp(weights, grad, axis=-1):
     """
     _numpy_only(weights=weights, grad=grad)
     weights, grad = shapes.as_numbers(weights=weights, grad=grad)
-    shapes.check_softmax(weights, None, axis)
+    axis = shapes.check_softmax(weights, None, axis, name="weights")
     shapes.check_shape("grad", grad, weights.shape)
     return weights * (grad - (weights * grad).sum(axis=axis, keepdims=True))
 
@@ -43,16 +43,17 @@ def attention_vjp(q, k, v, grad, mask=None, *, key_mask=None, causal=False, scal
     _numpy_only(q=q, k=k, v=v, grad=grad, mask=mask, key_mask=key_mask)
     q, k, v, grad = shapes.as_numbers(q=q, k=k, v=v, grad=grad)
     mask, key_mask = shapes.as_mask("mask", mask), shapes.as_mask("key_mask", key_mask)
-    shapes.check_attention(q, k, v, mask, key_mask, causal, scale)
+    scale = shapes.check_attention(q, k, v, mask, key_mask, causal, scale)
     shapes.check_shape("grad", grad, (*q.shape[:-1], v.shape[-1]))
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
+    q, k, v, grad = (x.astype(_working(dtype), copy=False) for x in (q, k, v, grad))
     mask = _combine(mask, key_mask, causal, q, k)
     if mask is not None:
-        k, v = _hide_unseen(k, mask), _hide_unseen(v, mask)
+        q, k, v = _hide_dead(q, mask), _hide_unseen(k, mask), _hide_unseen(v, mask)
     W = _weights(q, k, mask, scale)  # (..., T_q, T_k)
     dv = W.mT @ grad
     dS = softmax_vjp(W, grad @ v.mT)
-    return scale * dS @ k, scale * dS.mT @ q, dv
+    return tuple(x.astype(dtype, copy=False) for x in (scale * dS @ k, scale * dS.mT @ q, dv))
 
 
 def _numpy_only(**arguments):

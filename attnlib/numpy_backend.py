@@ -27,7 +27,7 @@ def attention(q, k, v, mask=None, *, key_mask=None, causal=False, scale=None):
 
 def _weights(q, k, mask, scale):
     if mask is not None:
-        k = _hide_unseen(k, mask)
+        q, k = _hide_dead(q, mask), _hide_unseen(k, mask)
     scores = scaled_dot_scores(q, k, scale)  # (..., T_q, T_k)
     return _softmax_in_place(scores, mask)
 
@@ -65,7 +65,7 @@ def blockwise_attention(q, k, v, *, block_size=512, key_mask=None, causal=False,
                 mask = diagonal if mask is None else mask & diagonal
             if mask is not None:
                 k_j, v_j = _hide_unseen(k_j, mask), _hide_unseen(v_j, mask)
-            scores = q_i @ k_j.mT
+            scores = (q_i if mask is None else _hide_dead(q_i, mask)) @ k_j.mT
             if mask is not None:
                 np.copyto(scores, -np.inf, where=~mask)
             new_top = np.maximum(top, scores.max(axis=-1, keepdims=True, initial=-np.inf))
@@ -94,7 +94,7 @@ def scaled_dot_scores(q, k, scale=None):
 def gaussian_scores(q, k, width=1.0):
     def scores(q, k):
         difference = q[..., :, None, :] - k[..., None, :, :]  # (..., T_q, T_k, d)
-        return -(difference**2).sum(axis=-1) / q.dtype.type(2 * width**2)
+        return -((difference / q.dtype.type(width)) ** 2).sum(axis=-1) / 2
 
     return _in_working_precision(scores, q, k)
 
@@ -150,6 +150,9 @@ def multi_head_attention(
 ):
     memory = x if memory is None else memory
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+    if key_mask is not None:  # before the projections: 0 * NaN would spoil the gradients of W_k and W_v
+        kept = _key_mask_as_mask(key_mask, memory.ndim).swapaxes(-1, -2)  # (..., T_k, 1)
+        memory = np.where(kept, memory, memory.dtype.type(0))
     if x.ndim == 2 and key_mask is not None:  # the heads become the first axis: each gets the same key mask
         key_mask = np.broadcast_to(key_mask, (num_heads, *key_mask.shape))
 
@@ -220,3 +223,8 @@ def _hide_unseen(x, mask):
     """Rows of k or v that no query may see are set to 0: they may hold anything, and 0 * NaN would still be NaN."""
     seen = mask.any(axis=-2)[..., None]  # (..., T_k, 1)
     return np.where(seen, x, x.dtype.type(0))
+
+
+def _hide_dead(q, mask):
+    """The same for queries that may see no key."""
+    return np.where(mask.any(axis=-1, keepdims=True), q, q.dtype.type(0))

@@ -6,6 +6,7 @@ of array have `.shape`, `.ndim` and `.dtype`; torch itself is never imported her
 
 import math
 import numbers
+import operator
 import sys
 
 import numpy as np
@@ -23,6 +24,8 @@ def same_library(**arguments):
     tensors = {name: x for name, x in given.items() if is_tensor(x)}
     for name, x in given.items():
         known = is_tensor(x) or isinstance(x, (np.ndarray, np.generic, list, tuple, numbers.Real))
+        if isinstance(x, list | tuple) and any(map(is_tensor, x)):
+            raise TypeError(f"{name} must be one torch tensor, got a {type(x).__name__} of tensors: use torch.stack")
         if not known or isinstance(x, np.ma.MaskedArray):
             raise TypeError(f"{name} must be a NumPy array or a torch tensor, got {_kind(x)}")
         if tensors and name not in tensors:
@@ -40,8 +43,10 @@ def as_numbers(**arguments):
     """Return the arguments as floating-point arrays of one dtype. NumPy integers become float64."""
     arrays = {name: _as_array(name, x) for name, x in arguments.items()}
     for name, x in arrays.items():
-        if is_tensor(x) and not x.is_floating_point():
+        if is_tensor(x) and str(x.dtype) not in ("torch.float16", "torch.bfloat16", "torch.float32", "torch.float64"):
             raise TypeError(f"{name} must be a floating-point tensor, got {x.dtype}: convert it with .float()")
+        if is_tensor(x) and (str(x.layout) != "torch.strided" or x.is_nested):
+            raise TypeError(f"{name} must be a dense tensor, got {'a nested one' if x.is_nested else x.layout}")
         if not is_tensor(x) and x.dtype.kind not in "fiu":
             raise TypeError(f"{name} must hold real numbers, got dtype {x.dtype}")
     first = next(iter(arrays))
@@ -58,21 +63,22 @@ def as_mask(name, mask):
     """Return a boolean mask (True = may attend) as an array, None as None."""
     if mask is None:
         return None
-    mask = _as_array(name, mask)
+    mask = _as_array(name, mask, empty=bool)
     if str(mask.dtype) not in ("bool", "torch.bool"):
         raise TypeError(f"{name} must be boolean (True = may attend), got dtype {mask.dtype}")
     return mask
 
 
-def check_softmax(scores, mask, axis):
-    """scores of any rank >= 1, a mask that broadcasts to them, an axis they have."""
+def check_softmax(scores, mask, axis, name="scores"):
+    """scores of any rank >= 1, a mask that broadcasts to them, an axis they have. Returns the axis."""
     if scores.ndim < 1:
-        raise ValueError(f"scores must have at least 1 axis, got shape {_shape(scores)}")
-    check_whole("axis", axis)
+        raise ValueError(f"{name} must have at least 1 axis, got shape {_shape(scores)}")
+    axis = check_whole("axis", axis)
     if not -scores.ndim <= axis < scores.ndim:
-        raise ValueError(f"axis must be one of the {scores.ndim} axes of scores, got {axis} for shape {_shape(scores)}")
+        raise ValueError(f"axis must be one of the {scores.ndim} axes of {name}, got {axis} for shape {_shape(scores)}")
     if mask is not None and not _spans(_shape(mask), _shape(scores)[-mask.ndim:] if mask.ndim else ()):
         raise ValueError(f"mask must broadcast to the scores' shape {_shape(scores)}, got {_shape(mask)}")
+    return axis
 
 
 def check_scores(q, k, same_features=True):
@@ -88,7 +94,7 @@ def check_scores(q, k, same_features=True):
 
 
 def check_attention(q, k, v, mask, key_mask, causal, scale):
-    """All inputs of attention; v is None for attention_weights."""
+    """All inputs of attention; v is None for attention_weights. Returns the scale as a float, or None."""
     check_scores(q, k)
     if v is not None:
         if v.ndim < 2:
@@ -100,7 +106,7 @@ def check_attention(q, k, v, mask, key_mask, causal, scale):
     check_mask("mask", mask, scores)
     check_key_mask(key_mask, scores)
     check_flag("causal", causal)
-    check_scale(scale)
+    return check_scale(scale)
 
 
 def check_mask(name, mask, scores):
@@ -139,26 +145,28 @@ def check_rank(name, x, least, axes):
 
 
 def check_heads(name, num_heads, size, of):
-    """num_heads is a whole number >= 1 that divides `size`, the size of `of`."""
-    check_whole(name, num_heads, least=1)
+    """num_heads is a whole number >= 1 that divides `size`, the size of `of`. Returns it."""
+    num_heads = check_whole(name, num_heads, least=1)
     if size % num_heads:
         raise ValueError(f"{name} must divide {of} = {size}, got {num_heads}")
+    return num_heads
 
 
 def check_groups(num_heads, num_kv_heads):
-    """Every key-value head serves the same number of query heads."""
-    check_whole("num_heads", num_heads, least=1)
-    check_whole("num_kv_heads", num_kv_heads, least=1)
+    """Every key-value head serves the same number of query heads. Returns both numbers."""
+    num_heads = check_whole("num_heads", num_heads, least=1)
+    num_kv_heads = check_whole("num_kv_heads", num_kv_heads, least=1)
     if num_heads % num_kv_heads:
         raise ValueError(f"num_heads must be a multiple of num_kv_heads, got {num_heads} and {num_kv_heads}")
+    return num_heads, num_kv_heads
 
 
 def check_multi_head(x, memory, W_q, W_k, W_v, W_o, num_heads, num_kv_heads, mask, key_mask, causal):
-    """All inputs of multi_head_attention."""
+    """All inputs of multi_head_attention. Returns num_heads and num_kv_heads."""
     for name, sequence in (("x", x), ("memory", memory)):
         check_rank(name, sequence, 2, "(..., T, d_model)")
     _check_leading("memory", memory, "x", x)
-    check_groups(num_heads, num_kv_heads)
+    num_heads, num_kv_heads = check_groups(num_heads, num_kv_heads)
     check_matrix("W_q", W_q, rows=x.shape[-1])
     check_heads("num_heads", num_heads, W_q.shape[1], "the columns of W_q")
     if W_q.shape[1] == 0:
@@ -171,19 +179,21 @@ def check_multi_head(x, memory, W_q, W_k, W_v, W_o, num_heads, num_kv_heads, mas
     check_mask("mask", mask, (*_shape(x)[:-2], num_heads, T_q, T_k))
     check_key_mask(key_mask, (*_shape(x)[:-1], T_k))
     check_flag("causal", causal)
+    return num_heads, num_kv_heads
 
 
 def as_lengths(lengths, T):
     """lengths (B,): integers from 0 to T. On an accelerator the values are not read: that would wait for the device."""
-    check_whole("T", T, least=0)
-    lengths = _as_array("lengths", lengths)
-    kind = str(lengths.dtype)
-    if "int" not in kind:
-        raise TypeError(f"lengths must be integers, got dtype {kind}")
+    lengths = _as_array("lengths", lengths, empty=np.int64)
+    if not ("int" in str(lengths.dtype) if is_tensor(lengths) else lengths.dtype.kind in "iu"):
+        raise TypeError(f"lengths must be integers, got dtype {lengths.dtype}")
+    if is_tensor(lengths):
+        lengths = lengths.long()
     if lengths.ndim != 1:
         raise ValueError(f"lengths must have shape (B,), got {_shape(lengths)}")
-    on_cpu = not is_tensor(lengths) or lengths.device.type == "cpu"
-    if on_cpu and lengths.shape[0]:
+    # A subclass of Tensor, such as a fake tensor, may have no values to read either.
+    readable = not is_tensor(lengths) or (lengths.device.type == "cpu" and type(lengths).__name__ == "Tensor")
+    if readable and lengths.shape[0]:
         shortest, longest = int(lengths.min()), int(lengths.max())
         if shortest < 0 or longest > T:
             raise ValueError(f"lengths must be from 0 to T = {T}, got values from {shortest} to {longest}")
@@ -192,16 +202,18 @@ def as_lengths(lengths, T):
 
 def check_like(like):
     """None, or an array whose library and device are wanted."""
-    if like is not None and not is_tensor(like) and not isinstance(like, np.ndarray | np.generic):
-        raise TypeError(f"like must be a NumPy array or a torch tensor, got {_kind(like)}")
+    fits = is_tensor(like) or (isinstance(like, np.ndarray | np.generic) and like.dtype.kind in "biuf")
+    if like is not None and not fits:
+        raise TypeError(f"like must be a NumPy array of numbers or a torch tensor, got {_kind(like)}")
 
 
 def check_whole(name, number, least=None):
-    """A whole number, at least `least`."""
+    """A whole number, at least `least`. Returns it as an int: NumPy's small integers would overflow later."""
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, numbers.Integral):
         raise TypeError(f"{name} must be a whole number, got {_kind(number)}")
     if least is not None and number < least:
         raise ValueError(f"{name} must be at least {least}, got {number}")
+    return operator.index(number)
 
 
 def check_flag(name, flag):
@@ -211,23 +223,28 @@ def check_flag(name, flag):
 
 
 def check_scale(scale):
-    """None (the default scale) or a finite number."""
-    if scale is not None:
-        _check_real("scale", scale)
+    """None (the default scale) or a finite number, returned as a float."""
+    return None if scale is None else _check_real("scale", scale)
 
 
 def check_width(width):
-    """The width of a kernel: a positive, finite number."""
-    _check_real("width", width)
+    """The width of a kernel: a positive, finite number, returned as a float."""
+    width = _check_real("width", width)
     if width <= 0:
         raise ValueError(f"width must be positive, got {width}")
+    return width
 
 
 def _check_real(name, number):
     if isinstance(number, (bool, np.bool_)) or not isinstance(number, numbers.Real):
         raise TypeError(f"{name} must be a number, got {_kind(number)}")
+    try:
+        number = float(number)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {number}")
+    return number
 
 
 def _check_leading(name, x, other_name, other):
@@ -236,11 +253,13 @@ def _check_leading(name, x, other_name, other):
         raise ValueError(f"{name} must have {expected}, got {_shape(x)[:-2]} in shape {_shape(x)}")
 
 
-def _as_array(name, x):
+def _as_array(name, x, empty=None):
+    """x as an array; `empty` is the dtype of an empty list, which says nothing about its own."""
     if is_tensor(x):
         return x
     try:
-        return np.asarray(x)
+        array = np.asarray(x)
+        return array.astype(empty) if empty and array.size == 0 and isinstance(x, list | tuple) else array
     except ValueError:
         raise ValueError(f"{name} must have rows of equal length, got a ragged {_kind(x)}") from None
 
@@ -257,4 +276,9 @@ def _shape(x):
 def _kind(x):
     if is_tensor(x):
         return "a torch tensor"
-    return "a NumPy array" if type(x) is np.ndarray else f"{type(x).__name__} {x!r}"[:80]
+    if type(x) is np.ndarray:
+        return "a NumPy array"
+    try:
+        return " ".join(f"{type(x).__name__} {x!r}".split())[:80]
+    except Exception:  # a broken repr must not hide the error that was to be raised
+        return type(x).__name__

@@ -32,8 +32,8 @@ def attention(q, k, v, mask=None, *, key_mask=None, causal=False, scale=None):
     if mask is None and key_mask is None and (not causal or T_q in (1, T_k)):
         return _fused(q, k, v, causal=causal and T_q > 1, scale=scale)
     mask = _combine(mask, key_mask, causal, q, k)
-    k, v = _hide_unseen(k, mask), _hide_unseen(v, mask)
     alive = _any(mask, -1).unsqueeze(-1)  # (..., T_q, 1)
+    q, k, v = torch.where(alive, q, 0.0), _hide_unseen(k, mask), _hide_unseen(v, mask)
     out = _fused(q, k, v, mask=mask | ~alive, scale=scale)  # a dead row may see every key here, ...
     return out.masked_fill(~alive, 0.0)  # ... and is 0 in the end
 
@@ -62,7 +62,8 @@ def blockwise_attention(q, k, v, *, block_size=512, key_mask=None, causal=False,
                 mask = diagonal if mask is None else mask & diagonal
             if mask is not None:
                 k_j, v_j = _hide_unseen(k_j, mask), _hide_unseen(v_j, mask)
-            scores = q_i @ k_j.mT
+            alive = None if mask is None else _any(mask, -1).unsqueeze(-1)
+            scores = (q_i if mask is None else torch.where(alive, q_i, 0.0)) @ k_j.mT
             if mask is not None:
                 scores = scores.masked_fill(~mask, -torch.inf)
             # The top only shifts the scores, and softmax does not see a shift: no gradient flows through it.
@@ -89,7 +90,7 @@ def scaled_dot_scores(q, k, scale=None):
 
 def gaussian_scores(q, k, width=1.0):
     difference = _working(q).unsqueeze(-2) - _working(k).unsqueeze(-3)  # (..., T_q, T_k, d)
-    return (-(difference**2).sum(-1) / (2 * width**2)).to(q.dtype)
+    return (-((difference / width) ** 2).sum(-1) / 2).to(q.dtype)
 
 
 def general_scores(q, k, W_a):
@@ -143,6 +144,9 @@ def multi_head_attention(
 ):
     memory = x if memory is None else memory
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+    if key_mask is not None:  # before the projections: 0 * NaN would spoil the gradients of W_k and W_v
+        kept = _key_mask_as_mask(key_mask, memory.ndim).mT  # (..., T_k, 1)
+        memory = torch.where(kept, memory, 0.0)
     if x.ndim == 2 and key_mask is not None:  # the heads become the first axis: each gets the same key mask
         key_mask = key_mask.expand(num_heads, -1)
     q = split_heads(x @ W_q, num_heads)  # (..., h, T_q, d_k)
@@ -155,8 +159,9 @@ def multi_head_attention(
 
 
 def sinusoidal_positions(T, d_model, like=None):
-    i = torch.arange(0, d_model, 2, dtype=torch.float64)
-    angles = torch.arange(T, dtype=torch.float64).unsqueeze(-1) / 10000.0 ** (i / d_model)  # (T, d_model / 2)
+    i = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
+    positions = torch.arange(T, dtype=torch.float64, device="cpu").unsqueeze(-1)
+    angles = positions / 10000.0 ** (i / d_model)  # (T, d_model / 2)
     table = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2).narrow(-1, 0, d_model)  # sin, cos, sin, cos, ...
     dtype = like.dtype if like.is_floating_point() else torch.get_default_dtype()
     return table.to(dtype).to(like.device)  # computed on the CPU: not every device has float64
@@ -177,7 +182,7 @@ def _scaled_dot(q, k, scale):
 
 def _weights(q, k, mask, scale):
     if mask is not None:
-        k = _hide_unseen(k, mask)
+        q, k = torch.where(_any(mask, -1).unsqueeze(-1), q, 0.0), _hide_unseen(k, mask)
     return softmax(_scaled_dot(q, k, scale), mask)
 
 

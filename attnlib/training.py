@@ -6,6 +6,8 @@ import random
 import numpy as np
 import torch
 
+from . import shapes
+
 
 def device():
     """The device to compute on: the environment variable ATTNLIB_DEVICE if set, else cuda if there is one, else cpu.
@@ -20,6 +22,9 @@ def seed_everything(seed):
 
     On the CPU, deterministic algorithms are switched on as well: the same seed and thread count give the same bits.
     """
+    seed = shapes.check_whole("seed", seed, least=0)
+    if seed >= 2**32:
+        raise ValueError(f"seed must be below 2**32, got {seed}")
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)

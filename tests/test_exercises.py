@@ -96,6 +96,38 @@ def test_an_unknown_exercise_is_said_to_be_one(capsys):
     assert verdict(capsys, 6, 1) == "There is no exercise 6."
 
 
+@pytest.mark.parametrize("number", ["06.1", "6.1", "06.01", " 6.1 ", 6.1])
+def test_the_number_may_be_written_as_in_the_text(capsys, number):
+    assert verdict(capsys, number, softmax) == "Exercise 6.1: correct."
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, Unprintable, ValueError])
+def test_not_even_leaving_python_gets_out(capsys, error):
+    def leave(x):
+        raise error
+
+    assert verdict(capsys, "06.1", leave) == f"Exercise 6.1: not yet. The function raised {error.__name__}."
+    assert "There is no exercise" in verdict(capsys, Unprintable(), leave)
+
+
+def test_an_interrupt_stops_an_endless_answer():
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check("06.1", interrupted)
+
+
+@pytest.mark.parametrize("odd", [lambda x: x + 5j, lambda x: np.ma.masked_all(x.shape), lambda x: x.astype(str)])
+def test_numbers_of_a_wrong_kind_are_not_taken(capsys, odd):
+    assert "must return numbers" in verdict(capsys, "06.1", lambda x: odd(softmax(x)))
+
+
 def test_every_mistake_has_a_verdict():
     assert {name for _, name, _ in MISTAKES} <= set(VERDICTS)
 

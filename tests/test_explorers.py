@@ -266,6 +266,9 @@ def test_no_torch_and_no_matplotlib_are_imported():
 BAD = {
     "3-D": (lambda: attention_explorer(np.ones((2, 4, 5))), r"scores .*\(T_q, T_k\).*got \(2, 4, 5\): pick one"),
     "empty": (lambda: attention_explorer(np.ones((2, 0))), r"scores .*none of them 0, got \(2, 0\)"),
+    "masked": (lambda: attention_explorer(np.ma.masked_all((2, 2))), "scores must be a plain array, got a masked one"),
+    "huge": (lambda: attention_explorer([[1e308, 1.0]]), "scores must hold numbers up to 1e100, got 1e+308"),
+    "no labels": (lambda: attention_explorer([[1.0]], queries=5), "queries must hold 1 labels, got 5"),
     "NaN": (lambda: attention_explorer([[1, np.nan]]), "scores must not hold NaN, got 1 among 2"),
     "+inf": (lambda: attention_explorer([[1, np.inf]]), r"scores must be finite, or -inf .*got \+inf"),
     "queries": (lambda: attention_explorer(SCORES, FRENCH), "queries must hold 4 labels, got 12"),
@@ -286,3 +289,9 @@ def test_bad_input_names_the_argument(case):
     call, message = BAD[case]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_very_long_token_is_cut_short():
+    html = attention_explorer([[1.0, 2.0]], ["q"], ["a", "b" * 20_000]).html
+    assert "b" * 37 + "..." in html
+    assert "b" * 38 not in html
