@@ -267,7 +267,7 @@ BAD = {
     "3-D": (lambda: attention_explorer(np.ones((2, 4, 5))), r"scores .*\(T_q, T_k\).*got \(2, 4, 5\): pick one"),
     "empty": (lambda: attention_explorer(np.ones((2, 0))), r"scores .*none of them 0, got \(2, 0\)"),
     "masked": (lambda: attention_explorer(np.ma.masked_all((2, 2))), "scores must be a plain array, got a masked one"),
-    "huge": (lambda: attention_explorer([[1e308, 1.0]]), "scores must hold numbers up to 1e100, got 1e+308"),
+    "huge": (lambda: attention_explorer([[1e308, 1.0]]), r"scores must hold numbers up to 1e100, got 1e\+308"),
     "no labels": (lambda: attention_explorer([[1.0]], queries=5), "queries must hold 1 labels, got 5"),
     "NaN": (lambda: attention_explorer([[1, np.nan]]), "scores must not hold NaN, got 1 among 2"),
     "+inf": (lambda: attention_explorer([[1, np.inf]]), r"scores must be finite, or -inf .*got \+inf"),
