@@ -10,9 +10,10 @@ QUIET := ATTNLIB_DEVICE=cpu OMP_NUM_THREADS=1 TQDM_DISABLE=1
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
-.venv/ready: requirements.txt constraints.txt pyproject.toml
+.venv/ready: requirements.txt constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
+	@echo "Installing requirements.txt into .venv: some minutes, about 2 GB ..."
 	$(PY) -m pip install -q -r requirements.txt
 	@touch $@
 
@@ -23,29 +24,29 @@ book: .venv/ready      ## build the website, warnings are errors
 serve: book      ## serve the website on this machine
 	$(PY) -m http.server 8000 --bind 127.0.0.1 --directory _build/html
 
-lab: .venv/ready       ## open JupyterLab on the notebooks
-	.venv/bin/jupyter lab notebooks
+lab: .venv/ready       ## open JupyterLab on the notebooks (as root: make lab ARGS=--allow-root)
+	.venv/bin/jupyter lab $(ARGS) notebooks
 
 lint: .venv/ready      ## check the style of the code
 	.venv/bin/ruff check .
 
 test: lint       ## run every test
-	$(QUIET) .venv/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -r s
+	$(QUIET) .venv/bin/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -r fEs
 
-bench: .venv/ready     ## measure the speed, as ratios within one run
+bench: .venv/ready     ## measure the speed, as ratios within one run (two minutes; wants an idle machine)
 	OMP_NUM_THREADS=1 $(PY) tests/bench.py
 
 notebooks: .venv/ready ## run all notebooks (or NAME=06_scaled_dot_product) and store their outputs
 	$(QUIET) $(PY) book/_tools/notebooks.py run $(NAME)
 
 chapter: .venv/ready   ## start a new chapter: make chapter NAME=12_topic
-	$(PY) book/_tools/notebooks.py new $(NAME)
+	$(if $(NAME),,$(error usage: make chapter NAME=12_topic))$(PY) book/_tools/notebooks.py new $(NAME)
 
 rename: .venv/ready    ## set the repository everywhere: make rename REPO=owner/name
-	$(PY) book/_tools/rename.py $(REPO)
+	$(if $(REPO),,$(error usage: make rename REPO=owner/name))$(PY) book/_tools/rename.py $(REPO)
 
 lock: .venv/ready      ## freeze the installed versions into constraints.txt
 	$(PY) book/_tools/lock.py
 
-clean:           ## remove what was built
+clean:           ## remove what was built (.venv and .cache stay)
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis

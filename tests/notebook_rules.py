@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import nbformat
 from PIL import Image
 
-from notebooks import FOLDED, GUARD, METADATA, NAME
+from notebooks import FOLDED, GUARD, METADATA, NAME, folded
 
 RULES = []
 # Chapters that also run in a browser, where there is no PyTorch.
@@ -224,6 +224,7 @@ def metadata(notebook):
                 (key == "tags" and value and set(value) <= TAGS)
                 or (key in ("cellView", "jupyter") and value == FOLDED[key])
                 or (key == "mystnb" and set(value) == {"image"} and set(value["image"]) == {"alt"})
+                or (key == "mystnb" and value == folded(cell.source)["mystnb"])
             )
             if not fine or cell.cell_type != "code":
                 complaints.append(f"{cell.id}: metadata {key} = {value} is not allowed")
@@ -239,7 +240,7 @@ def guard(notebook):
     complaints = []
     if first.source != GUARD.read_text(encoding="utf-8").rstrip("\n"):
         complaints.append("guard: differs from tests/guard.py; `make notebooks` refreshes it")
-    if first.metadata != FOLDED:
+    if first.metadata != folded(first.source):
         complaints.append("guard: must be folded; `make notebooks` does it")
     if first.outputs:
         complaints.append("guard: must print nothing")
@@ -703,7 +704,7 @@ def exercise(label, key, stub, check, hint, solution):
         complaints.append(f"{check.id}: must be one line, check({key!r}, ...)")
     if not re.match(r"<details>\s*<summary>.+</summary>.+</details>\s*$", hint.source, re.S):
         complaints.append(f"{hint.id}: a hint is <details><summary>Hint</summary> ... </details>")
-    if solution.metadata != {**FOLDED, "tags": ["hide-input", "solution"]}:
+    if solution.metadata != folded(solution.source, tags=["hide-input", "solution"]):
         complaints.append(f"{solution.id}: must be folded and tagged hide-input, solution")
     if solution.source.splitlines()[0] != f"#@title Solution {label}":
         complaints.append(f"{solution.id}: must begin '#@title Solution {label}'")

@@ -2,6 +2,7 @@
 
 import base64
 import copy
+import importlib.metadata
 import io
 import re
 import tomllib
@@ -9,6 +10,7 @@ import tomllib
 import nbformat
 import pytest
 from notebook_rules import RULES, Notebook, checks, printed
+from packaging.specifiers import SpecifierSet
 from PIL import Image
 from rename import current
 
@@ -377,3 +379,14 @@ def test_constraints_agree_with_the_requirements():
     wanted = dict(exact.findall((ROOT / "requirements.txt").read_text()))
     assert wanted
     assert {name: frozen.get(name) for name in wanted} == wanted, "run `make lock`"
+
+
+def test_constraints_hold_on_the_oldest_python():
+    """Debian 12 has Python 3.11.2; `make lock` on a newer 3.11 may take a package that refuses it."""
+    oldest = "3.11.0"
+    refusing = [
+        dist.name
+        for dist in importlib.metadata.distributions()
+        if not SpecifierSet(dist.metadata.get("Requires-Python") or "").contains(oldest)
+    ]
+    assert refusing == [], f"pin an older version in requirements.txt, then run `make lock`: {refusing}"

@@ -270,7 +270,7 @@ def nbval(project):
 
 def flags():
     """What the Makefile gives to pytest."""
-    return re.search(r"pytest (-n .*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
+    return re.search(r"pytest -q (-n .*)$", (ROOT / "Makefile").read_text(), re.M)[1].split()
 
 
 def test_nbval_is_strict_and_keeps_a_notebook_on_one_worker(project):

@@ -38,6 +38,12 @@ METADATA = {
 FOLDED = {"cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
 
 
+def folded(source, **more):
+    """The metadata of a folded cell, under the title in its first line: `#@title` for Colab, a prompt for the site."""
+    title = source.splitlines()[0].removeprefix("#@title ")
+    return {**FOLDED, "mystnb": {"code_prompt_show": title, "code_prompt_hide": title}, **more}
+
+
 class Client(NotebookClient):
     """A notebook client whose kernel is a given Python, whatever kernels are installed on this machine."""
 
@@ -64,7 +70,7 @@ def refresh_guard(nb):
     if len(guards) != 1:
         raise ValueError(f"expected one cell with the id 'guard', got {len(guards)}")
     guards[0].source = GUARD.read_text(encoding="utf-8").rstrip("\n")
-    guards[0].metadata = nbformat.from_dict(FOLDED)
+    guards[0].metadata = nbformat.from_dict(folded(guards[0].source))
 
 
 def tidy(nb):
@@ -73,6 +79,8 @@ def tidy(nb):
     count = 0
     for cell in nb.cells:
         cell.metadata = nbformat.from_dict(kept(cell.metadata))
+        if cell.source.startswith("#@title "):
+            cell.metadata.update(folded(cell.source, tags=cell.metadata.get("tags", FOLDED["tags"])))
         if cell.cell_type != "code":
             continue
         count += 1
