@@ -14,12 +14,18 @@ __all__ = list(functional.__all__)
 
 # What is imported on first use: name -> (module, the package that it needs beyond NumPy).
 _LAZY = {
+    "corpus": ("corpus", None),
     "device": ("training", "torch"),
     "exercises": ("exercises", None),
     "explorers": ("explorers", None),
+    "fit": ("training", "torch"),
     "gradients": ("gradients", None),
+    "layers": ("layers", "torch"),
+    "masked_cross_entropy": ("training", "torch"),
+    "metrics": ("metrics", None),
     "plots": ("plots", "matplotlib"),
     "seed_everything": ("training", "torch"),
+    "seq2seq": ("seq2seq", "torch"),
     "training": ("training", "torch"),
 }
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .functional import attention, softmax
-from .gradients import softmax_vjp
+from .functional import additive_scores, attention, gaussian_scores, softmax
+from .gradients import additive_scores_vjp, softmax_vjp
 
 # Every sentence that a reader sees, in one place for translators.
 VERDICTS = {
@@ -29,6 +29,78 @@ VERDICTS = {
     "changes input": "The function changes its input. Work on a copy.",
     "nan": "The result holds NaN (not a number) or infinity.",
     "differs": "The numbers are not right: at {where} expected {expected:.4f}, got {got:.4f}.",
+    # chapter 01
+    "library": "This is the step of nn.GRU. In the paper the reset gate multiplies the old state before U_n.",
+    "keeps": "z is the share of the old state here. In the paper it is the share of the proposal.",
+    "order": "The blocks are taken in another order. They stand side by side as r, z, n.",
+    "no reset": "The reset gate is not used.",
+    "plain proposal": "The proposal needs a tanh.",
+    "all tanh": "The gates need a sigmoid: they must lie between 0 and 1.",
+    "all places": "The padding counts in the number that the sum is divided by. Divide by the number of valid tokens.",
+    "padding": "The padding counts as a word that the model should have said.",
+    "sums": "These are the sums over a sentence. Divide each by its number of valid tokens.",
+    "plus log": "The sign is wrong: the logarithm of a probability is negative, its surprise is positive.",
+    "no log": "These are probabilities. The logarithm is missing.",
+    "logits": "These come from the logits themselves. The softmax is missing.",
+    "batch mean": "The number of valid tokens must be that of each sentence, not of the whole batch.",
+    "first state": "These are the states after the first word.",
+    "off by one": "This is one position too far. Positions count from 0: the last word of n stands at n - 1.",
+    "mean state": "These are means over the words. Take the state after the last word.",
+    "not clipped": "An n-gram counts at most as often as the reference has it.",
+    "over reference": "The precisions are divided by the n-grams of the reference. Divide by those of the prediction.",
+    "sets": "Repeated n-grams count once for each time they stand there. Count them, do not put them into a set.",
+    "same place": "An n-gram may stand anywhere in the reference, not only at the same position.",
+    # chapter 02
+    "underflow": "Far from all keys the kernel rounds to 0, and 0 / 0 is no number. Subtract the largest score first.",
+    "no sum": "The kernel is not divided by the sum of its row: the weights do not sum to 1.",
+    "plain width": "The width must be squared: the squared distance is divided by 2 * width**2.",
+    "no two": "The 2 is missing: the squared distance is divided by 2 * width**2.",
+    "distance": "This takes the distance. The Gaussian kernel takes its square.",
+    "far is near": "The sign is wrong: the farthest keys get the largest weights.",
+    "dot": "These weights come from the dot product. It agrees with the Gaussian kernel only for keys of equal length.",
+    "times": "The squared distance is multiplied by the square of the width. Divide by it: / (2 * width**2).",
+    "own value": "Each key still answers for itself. Its own score must be -inf (0 is no help: it means distance 0).",
+    "weight 0": "The weights that are left do not sum to 1. Leave the key out before the softmax, not after.",
+    "errors": "These are the errors. Return the estimates.",
+    "column of ones": "The 1 belongs to the query. The new feature of a key depends on the length of the key.",
+    "plus": "The sign of the new feature is wrong: long keys must lose, not win.",
+    "whole square": "The new feature is minus half the squared length. The half is missing.",
+    "length": "The new feature takes the squared length, not the length.",
+    "in front": "The new feature must be the last one, where the query has its 1.",
+    # chapter 03
+    "no bend": "The tanh is missing. Without it the weights would be the same for every query.",
+    "two tanh": "There are two tanh. Add the two projections first, then take the tanh of the sum.",
+    "bend last": "The tanh is taken of the score. It must come before v_a.",
+    "no v": "The features are added up without v_a.",
+    "product": "The two projections are multiplied. The additive score adds them.",
+    "swapped": "The rows are keys. Each row must be a query, each column a key.",
+    "pads count": "The padding still has a say: its scores must not enter the softmax.",
+    "pads at 0": "The padding got a score of 0, and 0 is a score like any other. It must be -inf.",
+    "not shared out": "The weights that are left do not sum to 1. Mask the scores, before the softmax.",
+    "mask reversed": "The mask is the wrong way around: only the padding has a say.",
+    "one too many": "The mask lets one pad in: positions count from 0, so a real one is below its length.",
+    "one too few": "The mask hides the last real word: positions count from 0, up to the length minus 1.",
+    "no weights": "These are the sums of the annotations. The weights are missing.",
+    "no slope": "The derivative of tanh is missing: 1 - a**2, with a the result of the tanh.",
+    "slope of a": "The derivative of tanh is 1 - a**2. The square is missing.",
+    "slope of sum": "The derivative 1 - a**2 needs a, the result of the tanh, not what goes into it.",
+    "no v in it": "On its way back the gradient is multiplied by v_a. It is missing.",
+    "mean over queries": "The gradients of all queries are added up, not averaged.",
+    "only to the sum": "This is the gradient at k U_a. Go back through the product: multiply with U_a transposed.",
+    # chapter 04
+    "a root": "These scores are divided by a root. Luong's general score is not.",
+    "state first": "The state stands first. This W_c expects the context first: [c_t; s_t].",
+    "no tanh": "This is linear. The tanh around the product is missing.",
+    "tanh first": "The tanh is taken before the product. It comes last: tanh([c_t; s_t] W_c).",
+    "over states": "The weights of the states of one sentence sum to 1. Each state must have a budget of its own.",
+    "no window": "All positions get a weight. Those farther than D from p must get 0.",
+    "scores to 0": "A score of 0 is no weight of 0. Outside of the window the score must be -inf.",
+    "window late": "The softmax runs over all positions. Before the Gaussian, the window alone must sum to 1.",
+    "no Gaussian": "The Gaussian around p is missing.",
+    "sum to 1": "Leave the weights as they are after the Gaussian: they sum to less than 1.",
+    "wide Gaussian": "The standard deviation is D / 2, not D.",
+    "narrow window": "The positions at a distance of exactly D are inside of the window.",
+    "whole p": "p need not be whole. Do not round it.",
     # chapter 06
     "overflow": "Large scores overflow. Subtract the largest score first: softmax does not see the shift.",
     "wrong axis": "The columns of the weights sum to 1, but each row must: one row is one query. Check the axis.",
@@ -196,6 +268,217 @@ def _numbers(x):
         return None
 
 
+# --- chapter 01: one vector for a whole sentence ----------------------------------------------------------------
+
+
+def _inputs_01():
+    """Pairwise different sizes; two sentences that repeat words; lengths that leave padding."""
+    rng = np.random.default_rng(1)
+    step = tuple(rng.normal(size=shape) for shape in ((4,), (2,), (4, 6), (2, 6)))
+    logits, targets = rng.normal(size=(2, 4, 5)), np.array([[3, 1, 4, 2], [4, 2, 0, 0]])
+    states, lengths = rng.normal(size=(3, 5, 2)), np.array([5, 2, 3])
+    said, reference = np.array([7, 3, 7, 3, 7, 8, 9, 5]), np.array([3, 7, 3, 7, 8, 4, 6, 5, 9, 7])
+    return step, (logits, targets), (states, lengths), (said, reference)
+
+
+_GRU_STEP, _LOSS, _STATES, _SAID = _inputs_01()
+
+
+def _sigmoid(u):
+    return 1 / (1 + np.exp(-u))
+
+
+def _gru(order=(0, 1, 2), before=True, keep=False, gate=_sigmoid, squeeze=np.tanh, reset=True):
+    """A step of a GRU. before: r multiplies the old state, not the product. keep: z is the share of the old state."""
+
+    def function(x, h, W, U):
+        (W_r, W_z, W_n), (U_r, U_z, U_n) = ([np.split(M, 3, axis=1)[i] for i in order] for M in (W, U))
+        r, z = gate(x @ W_r + h @ U_r), gate(x @ W_z + h @ U_z)
+        r = r if reset else np.ones_like(r)
+        n = squeeze(x @ W_n + ((r * h) @ U_n if before else r * (h @ U_n)))
+        return (1 - z) * n + z * h if keep else (1 - z) * h + z * n
+
+    return function
+
+
+def _surprise(logits, targets, then=lambda p: -np.log(p), over=-1):
+    """What `then` makes of the probability of each right token, (B, T)."""
+    return then(np.take_along_axis(softmax(logits, axis=over), targets[..., None], axis=-1)[..., 0])
+
+
+def _valid_mean(surprise, count=lambda valid: valid.sum(axis=1)):
+    """The sum of a function of (logits, targets) over valid tokens, divided by a count of them."""
+    return lambda logits, targets: (surprise(logits, targets) * (targets != 0)).sum(axis=1) / count(targets != 0)
+
+
+def _state_at(place):
+    """The states (B, d) at a position, a function of the lengths (B,)."""
+    return lambda h, lengths: h[np.arange(len(h)), place(lengths) % h.shape[1]]
+
+
+def _precisions(matches, over=lambda said, reference: said):
+    """p_1 to p_4 of two arrays of ids. matches(a, b) of their lists of n-grams."""
+
+    def function(said, reference):
+        result = []
+        for n in (1, 2, 3, 4):
+            a, b = ([tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)] for ids in (said, reference))
+            result.append(matches(a, b) / len(over(a, b)))
+        return np.array(result)
+
+    return function
+
+
+def _clipped(a, b):
+    return sum(min(a.count(gram), b.count(gram)) for gram in set(a))
+
+
+# --- chapter 02: a soft lookup ----------------------------------------------------------------------------------
+
+
+def _inputs_02():
+    """Pairwise different sizes and a width that is not 1; then a query far from all keys."""
+    rng = np.random.default_rng(2)
+    q, k, v = (rng.normal(size=shape) for shape in ((2, 3), (5, 3), (5, 4)))
+    return (q, k, v, 0.7), (q + 100, k, v, 0.7)
+
+
+_NEAR, _FAR = _inputs_02()
+
+
+def _square(q, k):
+    return ((q[:, None] - k) ** 2).sum(axis=-1)
+
+
+def _lookup(scores, then=softmax):
+    """A soft lookup whose scores are a function of q, k and the width."""
+    return lambda q, k, v, width: then(scores(q, k, width)) @ v
+
+
+def _by_sum(scores):
+    return np.exp(scores) / np.exp(scores).sum(axis=-1, keepdims=True)
+
+
+# What people write in place of the Gaussian scores.
+_SCORES_02 = {
+    "plain width": [lambda q, k, width: -_square(q, k) / (2 * width)],
+    "no two": [lambda q, k, width: -_square(q, k) / width**2],
+    "distance": [
+        lambda q, k, width: -(_square(q, k) ** 0.5) / (2 * width**2),
+        lambda q, k, width: -np.abs(q[:, None] - k).sum(axis=-1) / (2 * width**2),
+    ],
+    "far is near": [lambda q, k, width: _square(q, k) / (2 * width**2)],
+    "dot": [lambda q, k, width: q @ k.T / width**2, lambda q, k, width: q @ k.T],
+}
+
+
+def _left_out(fill, then=softmax):
+    """Estimates for each key from the others, with `fill` as the scores of a key and itself."""
+
+    def function(k, v, width):
+        scores = gaussian_scores(k, k, width)
+        np.fill_diagonal(scores, fill)
+        return then(scores) @ v
+
+    return function
+
+
+def _zero_diagonal(weights):
+    return weights * (1 - np.eye(len(weights)))
+
+
+def _longer(feature):
+    """Keys with one more feature, a function of their squared lengths."""
+    return lambda k: np.append(k, feature((k**2).sum(axis=-1, keepdims=True)), axis=-1)
+
+
+# --- chapter 04: Luong's scores -----------------------------------------------------------------------------------
+
+
+def _inputs_04():
+    """Pairwise different sizes; for the window a p between two positions, and one that is whole."""
+    rng = np.random.default_rng(4)
+    general = tuple(rng.normal(size=shape) for shape in ((2, 5), (3, 4), (5, 4)))
+    state = tuple(rng.normal(size=shape) for shape in ((2, 3), (2, 4), (7, 4)))
+    batch = tuple(rng.normal(size=shape) for shape in ((2, 3, 5), (2, 4, 5)))
+    return general, state, batch, (rng.normal(size=(2, 7)), np.array([2.7, 4.0]), 2.0)
+
+
+_GENERAL, _STATE, _BATCH, _WINDOW = _inputs_04()
+
+
+def _general(then=softmax, scale=1.0):
+    return lambda s, h, W_a: then(s @ W_a @ h.T * scale) @ h
+
+
+def _attentional(c, s, W_c):
+    return np.tanh(np.append(c, s, axis=-1) @ W_c)
+
+
+def _batch_of_dots(then):
+    return lambda s, h: then(s @ h.swapaxes(-1, -2)) @ h
+
+
+def _over_batch(scores):
+    return softmax(scores.reshape(-1, scores.shape[-1]), axis=0).reshape(scores.shape)
+
+
+def _local(sigma=lambda D: D / 2, near=lambda distance, D: np.abs(distance) <= D, then=softmax, center=lambda p: p):
+    """The weights of local-p; `then` takes the scores and the mask of the window."""
+
+    def function(scores, p, D):
+        distance = np.arange(scores.shape[-1]) - center(p)[:, None]
+        gaussian = np.exp(-(distance**2) / (2 * sigma(D) ** 2)) if sigma else 1.0
+        return then(scores, near(distance, D)) * gaussian
+
+    return function
+
+
+def _unit_rows(weights):
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+# --- chapter 03: Bahdanau -----------------------------------------------------------------------------------------
+
+
+def _inputs_03():
+    """Pairwise different sizes; lengths that differ, and scores that are mostly negative, so that padding wins."""
+    rng = np.random.default_rng(3)
+    additive = tuple(rng.normal(size=shape) for shape in ((2, 3), (4, 5), (3, 6), (5, 6), (6,)))
+    scores, h = rng.normal(size=(3, 4)) - 1, rng.normal(size=(3, 4, 5))
+    masked = rng.normal(size=(3, 2, 4)) - 1, (np.arange(4) < np.array([[2], [3], [1]]))[:, None, :]
+    return additive, (scores, h, np.array([2, 3, 1])), masked, (*additive, rng.normal(size=(2, 4)))
+
+
+_ADDITIVE, _STEP, _MASKED, _ADDITIVE_BACK = _inputs_03()
+
+
+def _joined(q, k, W_a, U_a):
+    return (q @ W_a)[:, None] + (k @ U_a)[None]  # (T_q, T_k, d_att)
+
+
+def _step(weigh):
+    """Contexts of one step, with weights that are a function of the scores and of where real words are."""
+    return lambda scores, h, lengths: _mix(weigh(scores, np.arange(scores.shape[1]) < lengths[:, None]), h)
+
+
+def _mix(weights, h):
+    return (weights[:, :, None] * h).sum(axis=1)
+
+
+def _filled(fill):
+    return lambda scores, real: softmax(np.where(real, scores, fill))
+
+
+def _key_gradient(delta, then=lambda d, U_a: d.sum(axis=0) @ U_a.T):
+    """The gradient at the keys, with a delta that is a function of what enters the tanh, v_a and g."""
+    return lambda q, k, W_a, U_a, v_a, g: then(delta(_joined(q, k, W_a, U_a), v_a, g[:, :, None]), U_a)
+
+
+def _delta(x, v_a, g):
+    return g * v_a * (1 - np.tanh(x) ** 2)
+
+
 # --- chapter 06: scaled dot-product attention -------------------------------------------------------------------
 
 
@@ -251,6 +534,198 @@ def _two_heads(scale, cut=_cut, join=lambda heads: heads.swapaxes(0, 1)):
 
 
 EXERCISES = {
+    "01.1": Exercise(
+        right=_gru(),
+        inputs=(_GRU_STEP,),
+        mistakes={
+            "library": [_gru(before=False), _gru(before=False, keep=True)],
+            "keeps": [_gru(keep=True)],
+            "order": [_gru((1, 0, 2)), _gru((2, 1, 0)), _gru((2, 0, 1)), _gru((1, 2, 0)), _gru((0, 2, 1))],
+            "no reset": [_gru(reset=False)],
+            "plain proposal": [_gru(squeeze=lambda u: u), _gru(squeeze=_sigmoid)],
+            "all tanh": [_gru(gate=np.tanh)],
+        },
+    ),
+    "01.2": Exercise(
+        right=_valid_mean(_surprise),
+        inputs=(_LOSS,),
+        mistakes={
+            "all places": [_valid_mean(_surprise, lambda valid: valid.shape[1])],
+            "padding": [lambda logits, targets: _surprise(logits, targets).mean(axis=1)],
+            "sums": [_valid_mean(_surprise, lambda valid: 1)],
+            "batch mean": [_valid_mean(_surprise, lambda valid: valid.sum())],
+            "plus log": [_valid_mean(lambda *x: _surprise(*x, np.log))],
+            "no log": [_valid_mean(lambda *x: _surprise(*x, lambda p: p))],
+            "logits": [_valid_mean(lambda x, t: -np.take_along_axis(x, t[..., None], axis=-1)[..., 0])],
+            "wrong axis": [_valid_mean(lambda *x: _surprise(*x, over=1))],
+        },
+    ),
+    "01.3": Exercise(
+        right=_state_at(lambda lengths: lengths - 1),
+        inputs=(_STATES,),
+        mistakes={
+            "the bug": [lambda h, lengths: h[:, -1]],
+            "first state": [lambda h, lengths: h[:, 0]],
+            "off by one": [_state_at(lambda lengths: lengths)],
+            "mean state": [
+                lambda h, lengths: h.mean(axis=1),
+                lambda h, lengths: np.stack([row[:n].mean(axis=0) for row, n in zip(h, lengths, strict=True)]),
+            ],
+        },
+    ),
+    "01.4": Exercise(
+        right=_precisions(_clipped),
+        inputs=(_SAID,),
+        mistakes={
+            "not clipped": [_precisions(lambda a, b: sum(gram in b for gram in a))],
+            "over reference": [_precisions(_clipped, lambda a, b: b)],
+            "sets": [
+                _precisions(lambda a, b: len(set(a) & set(b))),
+                _precisions(lambda a, b: len(set(a) & set(b)), lambda a, b: set(a)),
+            ],
+            "same place": [_precisions(lambda a, b: sum(x == y for x, y in zip(a, b, strict=False)))],
+        },
+    ),
+    "02.1": Exercise(
+        right=_lookup(gaussian_scores),
+        inputs=(_NEAR, _FAR),
+        mistakes={
+            "underflow": [_lookup(gaussian_scores, _by_sum)],
+            "no sum": [_lookup(gaussian_scores, np.exp)],
+            "no softmax": [_lookup(gaussian_scores, lambda scores: scores)],
+            "weights only": [lambda q, k, v, width: softmax(gaussian_scores(q, k, width))],
+            "wrong axis": [_lookup(gaussian_scores, lambda scores: softmax(scores, axis=0))],
+            "whole table": [_lookup(gaussian_scores, lambda scores: np.exp(scores) / np.exp(scores).sum())],
+            "times": [_lookup(lambda q, k, width: -_square(q, k) / 2 * width**2)],
+            **{name: [_lookup(scores) for scores in several] for name, several in _SCORES_02.items()},
+        },
+    ),
+    "02.2": Exercise(
+        right=_left_out(-np.inf),
+        inputs=((_NEAR[1], _NEAR[2], 0.7),),
+        mistakes={
+            "own value": [_left_out(0.0)],
+            "weight 0": [lambda k, v, width: _zero_diagonal(softmax(gaussian_scores(k, k, width))) @ v],
+            "errors": [lambda k, v, width: _left_out(-np.inf)(k, v, width) - v],
+            "no sum": [_left_out(-np.inf, np.exp)],
+        },
+    ),
+    "02.3": Exercise(
+        right=lambda q, k, sigma: softmax(gaussian_scores(q, k, sigma)),
+        inputs=((_NEAR[0], _NEAR[1], 0.7), (_NEAR[0], _NEAR[1], 1.0), (_NEAR[0], _NEAR[1], 3.0)),
+        mistakes={
+            "the bug": [lambda q, k, sigma: softmax(-_square(q, k) / 2 * sigma**2)],
+            "no sum": [lambda q, k, sigma: np.exp(gaussian_scores(q, k, sigma))],
+            **{
+                name: [lambda q, k, sigma, scores=scores: softmax(scores(q, k, sigma)) for scores in several]
+                for name, several in _SCORES_02.items()
+            },
+        },
+    ),
+    "02.4": Exercise(
+        right=_longer(lambda square: -square / 2),
+        inputs=((_NEAR[1],),),
+        mistakes={
+            "column of ones": [_longer(np.ones_like)],
+            "plus": [_longer(lambda square: square / 2)],
+            "whole square": [_longer(lambda square: -square), _longer(lambda square: square)],
+            "length": [_longer(lambda square: -(square**0.5) / 2), _longer(lambda square: -(square**0.5))],
+            "in front": [lambda k: np.append(-(k**2).sum(axis=-1, keepdims=True) / 2, k, axis=-1)],
+        },
+    ),
+    "03.1": Exercise(
+        right=additive_scores,
+        inputs=(_ADDITIVE,),
+        mistakes={
+            "no bend": [lambda q, k, W_a, U_a, v_a: _joined(q, k, W_a, U_a) @ v_a],
+            "two tanh": [lambda q, k, W_a, U_a, v_a: (np.tanh(q @ W_a)[:, None] + np.tanh(k @ U_a)) @ v_a],
+            "bend last": [lambda q, k, W_a, U_a, v_a: np.tanh(_joined(q, k, W_a, U_a) @ v_a)],
+            "no v": [lambda q, k, W_a, U_a, v_a: np.tanh(_joined(q, k, W_a, U_a)).sum(axis=-1)],
+            "product": [
+                lambda q, k, W_a, U_a, v_a: np.tanh((q @ W_a)[:, None] * (k @ U_a)) @ v_a,
+                lambda q, k, W_a, U_a, v_a: q @ W_a @ (k @ U_a).T,
+            ],
+            "swapped": [lambda *arrays: additive_scores(*arrays).T],
+        },
+    ),
+    "03.2": Exercise(
+        right=_step(softmax),
+        inputs=(_STEP,),
+        mistakes={
+            "pads count": [_step(lambda scores, real: softmax(scores))],
+            "pads at 0": [_step(_filled(0.0)), _step(lambda scores, real: softmax(scores * real))],
+            "not shared out": [_step(lambda scores, real: softmax(scores) * real)],
+            "mask reversed": [_step(lambda scores, real: softmax(scores, ~real))],
+            "one too many": [lambda scores, h, lengths: _step(softmax)(scores, h, lengths + 1)],
+            "one too few": [lambda scores, h, lengths: _step(softmax)(scores, h, lengths - 1)],
+            "no weights": [_step(lambda scores, real: real)],
+        },
+    ),
+    "03.3": Exercise(
+        right=softmax,
+        inputs=(_MASKED,),
+        mistakes={
+            "the bug": [_filled(-1e-7), _filled(1e-7)],
+            "pads count": [lambda scores, real: softmax(scores)],
+            "not shared out": [lambda scores, real: softmax(scores) * real],
+            "mask reversed": [lambda scores, real: softmax(scores, ~real)],
+        },
+    ),
+    "03.4": Exercise(
+        right=lambda *arrays: additive_scores_vjp(*arrays)[1],
+        inputs=(_ADDITIVE_BACK,),
+        mistakes={
+            "no slope": [_key_gradient(lambda x, v_a, g: g * v_a)],
+            "slope of a": [_key_gradient(lambda x, v_a, g: g * v_a * (1 - np.tanh(x)))],
+            "slope of sum": [_key_gradient(lambda x, v_a, g: g * v_a * (1 - x**2))],
+            "no v in it": [_key_gradient(lambda x, v_a, g: g * (1 - np.tanh(x) ** 2))],
+            "mean over queries": [_key_gradient(_delta, lambda d, U_a: d.mean(axis=0) @ U_a.T)],
+            "only to the sum": [_key_gradient(_delta, lambda d, U_a: d.sum(axis=0))],
+        },
+    ),
+    "04.1": Exercise(
+        right=_general(),
+        inputs=(_GENERAL,),
+        mistakes={
+            "a root": [_general(scale=5**-0.5), _general(scale=4**-0.5)],
+            "no softmax": [_general(lambda scores: scores)],
+            "weights only": [lambda s, h, W_a: softmax(s @ W_a @ h.T)],
+            "wrong axis": [_general(lambda scores: softmax(scores, axis=0))],
+            "whole table": [_general(lambda scores: np.exp(scores) / np.exp(scores).sum())],
+        },
+    ),
+    "04.2": Exercise(
+        right=_attentional,
+        inputs=(_STATE,),
+        mistakes={
+            "state first": [lambda c, s, W_c: np.tanh(np.append(s, c, axis=-1) @ W_c)],
+            "no tanh": [lambda c, s, W_c: np.append(c, s, axis=-1) @ W_c],
+            "tanh first": [lambda c, s, W_c: np.tanh(np.append(c, s, axis=-1)) @ W_c],
+        },
+    ),
+    "04.3": Exercise(
+        right=_batch_of_dots(softmax),
+        inputs=(_BATCH,),
+        mistakes={
+            "the bug": [_batch_of_dots(_over_batch)],
+            "over states": [_batch_of_dots(lambda scores: softmax(scores, axis=1))],
+            "weights only": [lambda s, h: softmax(s @ h.swapaxes(-1, -2))],
+        },
+    ),
+    "04.4": Exercise(
+        right=_local(),
+        inputs=(_WINDOW,),
+        mistakes={
+            "no window": [_local(then=lambda scores, near: softmax(scores))],
+            "scores to 0": [_local(then=lambda scores, near: softmax(scores * near))],
+            "window late": [_local(then=lambda scores, near: softmax(scores) * near)],
+            "no Gaussian": [_local(sigma=None)],
+            "sum to 1": [lambda scores, p, D: _unit_rows(_local()(scores, p, D))],
+            "wide Gaussian": [_local(sigma=lambda D: D)],
+            "narrow window": [_local(near=lambda distance, D: np.abs(distance) < D)],
+            "whole p": [_local(center=np.round), _local(center=np.floor), _local(center=np.ceil)],
+        },
+    ),
     "06.1": Exercise(
         right=softmax,
         inputs=((_SCORES,), (np.array([[3000.0, 2999.0, -1000.0], [-2000.0, -2001.0, -2002.0]]),)),

@@ -54,11 +54,76 @@ const start = (id, build, data, labels) => {
   }
 };
 
+/* == kernel == */
+const kernel = (root, data, labels) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const facts = root.querySelectorAll("dd");
+  const [curve, here] = root.querySelectorAll("path");
+  const {keys, values, queries, widths} = data;
+  const low = Math.min(...values);
+  const high = Math.max(...values);
+  const dots = root.querySelectorAll("circle");
+  const x = (q) => (50 + (280 * (q - queries[0])) / (queries.at(-1) - queries[0])).toFixed(1);
+  const y = (v) => (120 - (100 * (v - low)) / (high - low || 1)).toFixed(1);
+  const near = (q) => keys.map((k) => -((q - k) ** 2) / 2);
+  const weigh = (q) => softmax(near(q), widths[data.width] ** 2);
+  const mix = (weights) => sum(weights.map((w, i) => w * values[i]));
+
+  const draw = () => {
+    const q = queries[data.query];
+    const weights = weigh(q);
+    rows.forEach((row, i) => {
+      row.cells[3].textContent = fixed(weights[i]);
+      row.querySelector("i").style.width = `${100 * weights[i]}%`;
+      dots[i].setAttribute("r", (3 + 11 * weights[i] ** 0.5).toFixed(1));
+    });
+    curve.setAttribute("d", "M" + queries.map((a) => `${x(a)} ${y(mix(weigh(a)))}`).join("L"));
+    here.setAttribute("d", `M${x(q)} 130V${y(mix(weights))}H50`);
+    facts[0].textContent = fixed(mix(weights));
+    facts[1].textContent = fixed(values[weights.indexOf(Math.max(...weights))]);
+    facts[2].textContent = fixed(sum(near(q).map((s) => Math.exp(s / widths[data.width] ** 2))));
+  };
+
+  controls(
+    root,
+    slider(labels.query, queries, data.query, (i) => {
+      data.query = i;
+      draw();
+    }),
+    slider(labels.width, widths, data.width, (i) => {
+      data.width = i;
+      draw();
+    })
+  );
+  draw();
+};
+
+/* == attention alignment == */
+// Rows to choose from, by mouse, finger or keyboard. Calls change(index); choose(index) does the same.
+const chooser = (root, change) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const names = rows.map((row) => row.cells[0].textContent);
+  const buttons = names.map((name) => el("button", {type: "button"}, name));
+  const choose = (chosen) => {
+    rows.forEach((row, i) => {
+      row.className = i === chosen ? "on" : "";
+      buttons[i].setAttribute("aria-pressed", i === chosen);
+    });
+    change(chosen);
+  };
+  rows.forEach((row, i) => {
+    row.cells[0].replaceChildren(buttons[i]);
+    for (const event of ["mouseenter", "focusin", "click"]) row.addEventListener(event, () => choose(i));
+  });
+  return {rows, names, choose};
+};
+const columns = (root) => [...root.querySelectorAll("thead th")].map((th) => th.textContent);
+const best = (keys) => keys.sort((a, b) => b[1] - a[1]).slice(0, 3).map(([key, w]) => `${key} ${fixed(w)}`).join(", ");
+const lines = (texts) => texts.map((text) => el("span", {}, text));
+
 /* == attention == */
 const attention = (root, data, labels) => {
-  const rows = [...root.querySelectorAll("tbody tr")];
-  const keys = [...root.querySelectorAll("thead th")].map((th) => th.textContent);
-  const buttons = rows.map((row) => el("button", {type: "button"}, row.cells[0].textContent));
+  const keys = columns(root);
   const status = el("p", {role: "status"});
   let chosen = 0;
   let temperature = 1;
@@ -66,9 +131,8 @@ const attention = (root, data, labels) => {
   const sentences = (query, weights, scores) => {
     const open = keys.map((key, j) => [key, weights[j], scores[j]]).filter((k) => k[2] !== null);
     if (!open.length) return [say(labels.nothing, query)];
-    const best = open.sort((a, b) => b[1] - a[1]).slice(0, 3).map(([key, w]) => `${key} ${fixed(w)}`);
     return [
-      say(labels.looks, query, best.join(", ")),
+      say(labels.looks, query, best(open)),
       say(labels.entropy, fixed(entropy(weights)), fixed(Math.log(open.length))),
     ];
   };
@@ -81,23 +145,14 @@ const attention = (root, data, labels) => {
         cell.textContent = weights[j].toFixed(data.digits);
         shade(cell, weights[j]);
       });
-      rows[i].className = i === chosen ? "on" : "";
-      buttons[i].setAttribute("aria-pressed", i === chosen);
-      if (i !== chosen) return;
-      const lines = sentences(buttons[i].textContent, weights, scores);
-      status.replaceChildren(...lines.map((line) => el("span", {}, line)));
+      if (i === chosen) status.replaceChildren(...lines(sentences(names[i], weights, scores)));
     });
   };
-
-  rows.forEach((row, i) => {
-    row.cells[0].replaceChildren(buttons[i]);
-    for (const event of ["mouseenter", "focusin", "click"]) {
-      row.addEventListener(event, () => {
-        chosen = i;
-        draw();
-      });
-    }
+  const {rows, names, choose} = chooser(root, (i) => {
+    chosen = i;
+    draw();
   });
+
   if (data.temperature) {
     controls(root, slider(labels.temperature, temperatures, 4, (i) => {
       temperature = temperatures[i];
@@ -105,7 +160,38 @@ const attention = (root, data, labels) => {
     }));
   }
   root.append(status);
-  draw();
+  choose(0);
+};
+
+/* == alignment == */
+const alignment = (root, data, labels) => {
+  const source = columns(root);
+  const read = el("div", {});
+  const written = el("div", {});
+  const status = el("p", {role: "status"});
+  let chosen = 0;
+
+  const {rows, names, choose} = chooser(root, (i) => {
+    const gold = data.gold?.[i];
+    chosen = i;
+    read.replaceChildren(...source.flatMap((word, j) => {
+      const style = rows[i].cells[j + 1].getAttribute("style");
+      return [el("span", {style}, word), " "];
+    }));
+    written.replaceChildren(names.slice(0, i).join(" "), " ", el("u", {}, names[i]));
+    const said = [say(labels.looks, names[i], best(source.map((word, j) => [word, data.weights[i][j]])))];
+    if (gold) said.push(say(labels.gold, gold.map((j) => source[j]).join(", ") || "-"));
+    status.replaceChildren(...lines(said));
+  });
+  const step = (text, by) => {
+    const button = el("button", {type: "button"}, text);
+    button.addEventListener("click", () => choose((chosen + by + names.length) % names.length));
+    return button;
+  };
+
+  controls(root, step(labels.back, -1), step(labels.next, 1));
+  root.append(el("div", {class: "words"}, labels.read, read, labels.written, written), status);
+  choose(0);
 };
 
 /* == scaling == */
@@ -149,4 +235,23 @@ const scaling = (root, data, labels) => {
     })
   );
   draw();
+};
+
+/* == translations == */
+const translations = (root, data, labels) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const facts = root.querySelectorAll("dd");
+
+  const draw = (sentence) => {
+    const lines = data.sentences[sentence];
+    lines.forEach(([line, wrong], i) => {
+      const words = line.map((word) => data.words[word]);
+      const nodes = words.flatMap((word, k) => [" ", wrong.includes(k) ? el("mark", {}, word) : word]);
+      rows[i].cells[1].replaceChildren(...nodes.slice(1));
+      if (i > 1) facts[i - 2].textContent = say(labels.right, line.length - wrong.length, lines[1][0].length);
+    });
+  };
+
+  controls(root, slider(labels.length, data.lengths, data.start, draw));
+  draw(data.start);
 };

@@ -19,6 +19,17 @@ from .numpy_backend import softmax
 
 # Every word that a reader of an explorer sees, in one place for translators. {0}, {1} are filled in.
 LABELS = {
+    "kernel": {
+        "caption": "One query and {0} keys",
+        "picture": "Estimate over the query: a curve, and a dot for each key, larger with its weight",
+        "key": "key",
+        "weight": "weight",
+        "query": "query",
+        "width": "width",
+        "estimate": "estimate",
+        "nearest": "value of the nearest key",
+        "sum": "sum of the kernel",
+    },
     "attention": {
         "caption": "Attention weights: rows are queries, columns are keys",
         "blocked": " (- is blocked)",
@@ -26,6 +37,16 @@ LABELS = {
         "looks": "{0} looks at: {1}",
         "nothing": "{0} may look at nothing",
         "entropy": "entropy {0} of at most {1} nats",
+    },
+    "alignment": {
+        "caption": "A row for each word written, a column for each word read",
+        "outlined": " (outlined: gold link)",
+        "back": "back",
+        "next": "next word",
+        "read": "read",
+        "written": "written",
+        "looks": "{0} looks at: {1}",
+        "gold": "gold: {0}",
     },
     "scaling": {
         "caption": "One query and {0} keys",
@@ -42,9 +63,17 @@ LABELS = {
         "of": "{0} of at most {1}",
         "nats": "{0} of at most {1} nats",
     },
+    "translations": {
+        "caption": "One sentence and its translations; wrong words are underlined",
+        "source": "French",
+        "reference": "English",
+        "length": "French words",
+        "right": "{0} of {1} words right",
+    },
 }
 
 COLOR = "#2a78d6"  # of the weights; in the cells it is mixed into whatever background the page has
+GOLD = "#D55E00"  # outlines of gold links
 
 
 class Explorer:
@@ -91,6 +120,25 @@ def _plain(x):
     return x
 
 
+def _finite(x, name):
+    """to_numpy, and no infinity either."""
+    x = to_numpy(x, name)
+    if np.isinf(x).any():
+        raise ValueError(f"{name} must be finite, got {np.isinf(x).sum()} infinite among {x.size} numbers")
+    return x
+
+
+def _choices(choices, chosen, name, chosen_name, least):
+    """What a slider offers: at least `least` numbers in rising order; and the place of the one to start with."""
+    choices = rounded(check_rank(_finite(choices, name), ("n",), name))
+    if len(choices) < least or (np.diff(choices) <= 0).any():
+        raise ValueError(f"{name} must hold at least {least} numbers in rising order, got {choices.tolist()}")
+    places = np.flatnonzero(np.isclose(choices, chosen))
+    if not len(places):
+        raise ValueError(f"{chosen_name} must be one of {name}, {choices[0]:g} to {choices[-1]:g}, got {chosen}")
+    return choices, int(places[0])
+
+
 def check_rank(x, axes, name, hint=""):
     """Raise unless x has one axis for each name in `axes` and none of them is empty."""
     if x.ndim != len(axes) or x.size == 0:
@@ -114,16 +162,41 @@ def check_labels(labels, count, name):
     return [label if len(label) <= 40 else f"{label[:37]}..." for label in labels]
 
 
+def check_weights(weights):
+    """Weights (T_q, T_k) as float64, checked to be numbers from 0 to 1."""
+    weights = check_rank(to_numpy(weights, "weights"), ("T_q", "T_k"), "weights", ": pick one batch and one head")
+    if weights.min() < -1e-3 or weights.max() > 1 + 1e-3:
+        low, high = weights.min(), weights.max()
+        raise ValueError(f"weights must lie from 0 to 1, got {low:.4g} to {high:.4g}: apply softmax to scores first")
+    return weights
+
+
+def check_links(links, shape):
+    """The (query, key) index pairs in order, all inside of weights of this shape; none for None."""
+    return sorted({_check_link(link, shape) for link in ([] if links is None else links)})
+
+
+def _check_link(link, shape):
+    try:
+        query, key = (int(i) for i in link)
+    except (TypeError, ValueError):
+        raise ValueError(f"links must hold (query, key) index pairs, got {link!r}") from None
+    if not (0 <= query < shape[0] and 0 <= key < shape[1]):
+        raise ValueError(f"links must lie inside the {shape[0]} x {shape[1]} weights, got {(query, key)}")
+    return query, key
+
+
 # --- the base of every explorer ---
 
 
 @functools.cache
 def _source(file, script):
-    """The kit and one section of a file, on one line: a notebook's Markdown must see no blank line inside HTML."""
+    """The kit and the sections of one script, on one line: a notebook's Markdown must see no blank line inside HTML."""
     text = Path(__file__).with_name(file).read_text(encoding="utf-8")
-    _, *parts = re.split(r"/\* == (\w+) == \*/", text)
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    lines = (line.strip() for line in (sections["kit"] + sections[script]).splitlines())
+    _, *parts = re.split(r"/\* == ([\w ]+) == \*/", text)
+    sections = zip(parts[::2], parts[1::2], strict=True)
+    wanted = "".join(part for names, part in sections if {"kit", script} & set(names.split()))
+    lines = (line.strip() for line in wanted.splitlines())
     return "".join(line for line in lines if line and not line.startswith("//"))
 
 
@@ -158,9 +231,10 @@ def table(kind, caption, columns, rows):
     )
 
 
-def cell(text, weight=None):
+def cell(text, weight=None, gold=False):
     """A cell; a weight from 0 to 1 colors it. (The color stands in the cell: untrusted notebooks lose our CSS.)"""
-    shade = "" if weight is None else f' style="background:{COLOR}{round(weight * 144):02x}"'
+    outline = f";outline:2px solid {GOLD}" if gold else ""
+    shade = "" if weight is None else f' style="background:{COLOR}{round(weight * 144):02x}{outline}"'
     return f"<td{shade}>{text}</td>"
 
 
@@ -169,12 +243,91 @@ def bar(weight):
     return f'<td class="bar"><i style="width:{100 * weight:.2f}%;background:{COLOR}"></i></td>'
 
 
+def _facts(pairs):
+    """Terms and what they are now, read aloud when they change."""
+    pairs = "".join(f"<div><dt>{html.escape(t)}</dt><dd>{html.escape(d)}</dd></div>" for t, d in pairs)
+    return f'<div aria-live="polite"><dl>{pairs}</dl></div>'
+
+
 def rounded(x):
     """To 4 decimals, as the numbers are shown and embedded; no -0."""
     return np.round(x, 4) + 0.0
 
 
 # --- the explorers ---
+
+
+def kernel_explorer(keys, values, queries, widths, *, query, width, labels=None, names=("key", "value")):
+    """A soft lookup with one number a key: move the query and the width of the Gaussian kernel, watch the estimate.
+
+    keys and values (n,); the sliders offer `queries` and `widths`, in rising order, and start at `query` and `width`.
+    The picture reaches from the first query to the last. `names` are the headings of the columns of keys and values.
+    """
+    words = LABELS["kernel"]
+    keys, values = (check_rank(_finite(x, name), ("n",), name) for name, x in (("keys", keys), ("values", values)))
+    if len(values) != len(keys):
+        raise ValueError(f"values must hold one number a key, {len(keys)}, got {len(values)}")
+    queries, start = _choices(queries, query, "queries", "query", 2)
+    if keys.min() < queries[0] or keys.max() > queries[-1]:
+        given = f"{queries[0]:g} to {queries[-1]:g}"
+        raise ValueError(f"queries must reach over all keys, {keys.min():g} to {keys.max():g}, got {given}")
+    widths, level = _choices(widths, width, "widths", "width", 1)
+    if widths[0] <= 0:
+        raise ValueError(f"widths must be positive, got {widths[0]:g}")
+    labels = check_labels(labels, len(keys), "labels")
+    if len(names) != 2:
+        raise ValueError(f"names must hold two headings, of keys and of values, got {len(names)}")
+
+    keys, values = rounded(keys), rounded(values)
+    scores = -((queries[:, None] - keys) ** 2) / 2 / widths[level] ** 2
+    weights = softmax(scores)
+    estimates = weights @ values
+    rows = [
+        (label, [cell(f"{k:.10g}"), cell(f"{v:.10g}"), cell(f"{w:.4f}"), bar(w)])
+        for label, k, v, w in zip(labels, keys, values, weights[start], strict=True)
+    ]
+    facts = [
+        (words["estimate"], f"{estimates[start]:.4f}"),
+        (words["nearest"], f"{values[weights[start].argmax()]:.4f}"),
+        (words["sum"], f"{np.exp(scores[start]).sum():.4f}"),
+    ]
+    static = table("list", words["caption"].format(len(keys)), [words["key"], *names, words["weight"], ""], rows)
+    picture = _kernel_picture(words["picture"], names, keys, values, weights[start], queries, estimates, start)
+    numbers = {"keys": keys, "values": values, "queries": queries, "widths": widths}
+    data = {name: [int(n) if n == int(n) else n for n in x.tolist()] for name, x in numbers.items()}  # 5, not 5.0
+    data |= {"query": start, "width": level}
+    body = f"{picture}{static}{_facts(facts)}"
+    return shell("kernel", f"kernel explorer: {len(keys)} keys, {len(queries)} queries", body, data)
+
+
+def _kernel_picture(text, names, keys, values, weights, queries, estimates, start):
+    """The curve of the estimates over the queries, as SVG; explorers.js redraws it with the same formulas."""
+    low, high = values.min(), values.max()
+    x = 50 + 280 * (np.concatenate([queries, keys]) - queries[0]) / (queries[-1] - queries[0])
+    y = 120 - 100 * (np.concatenate([estimates, values]) - low) / (high - low or 1.0)
+    n = len(queries)
+    dots = "".join(
+        f'<circle cx="{a:.1f}" cy="{b:.1f}" r="{3 + 11 * w**0.5:.1f}"/>'
+        for a, b, w in zip(x[n:], y[n:], weights, strict=True)
+    )
+    curve = "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x[:n], y[:n], strict=True))
+    here = f"M{x[start]:.1f} 130V{y[start]:.1f}H50"
+    words = [
+        (50, 143, "start", f"{queries[0]:.10g}"),
+        (190, 143, "middle", names[0]),
+        (330, 143, "end", f"{queries[-1]:.10g}"),
+        (42, 124, "end", f"{low:.10g}"),
+        (42, 24, "end", f"{high:.10g}"),
+        (8, 10, "start", names[1]),
+    ]
+    written = "".join(
+        f'<text x="{a}" y="{b}" text-anchor="{anchor}">{html.escape(word)}</text>' for a, b, anchor, word in words
+    )
+    return (
+        f'<svg viewBox="0 0 340 150" role="img" aria-label="{html.escape(text)}" fill="currentColor" font-size="10">'
+        f'<g fill="{COLOR}" fill-opacity=".7">{dots}</g><g fill="none" stroke="currentColor">'
+        f'<path d="M{curve}" stroke-width="1.5"/><path d="{here}" stroke-dasharray="3 3"/></g>{written}</svg>'
+    )
 
 
 def attention_explorer(scores, queries=None, keys=None, *, temperature=True):
@@ -202,19 +355,39 @@ def attention_explorer(scores, queries=None, keys=None, *, temperature=True):
     return shell("attention", name, table("map", caption, ["", *keys], rows), data)
 
 
+def alignment_explorer(weights, target_words, source_words, links=None):
+    """Weights (T_y, T_x) of a translation: point at a word to see where the model looked, or step from word to word.
+
+    links: (target, source) index pairs to outline, such as the `links` of a `corpus.Pair`.
+    """
+    words = LABELS["alignment"]
+    weights = rounded(np.clip(check_weights(weights), 0, 1))
+    target = check_labels(target_words, weights.shape[0], "target_words")
+    source = check_labels(source_words, weights.shape[1], "source_words")
+    gold = check_links(links, weights.shape)
+
+    rows = [
+        (word, [cell(f"{w:.2f}", w, (t, s) in gold) for s, w in enumerate(weights[t])])
+        for t, word in enumerate(target)
+    ]
+    caption = words["caption"] + (words["outlined"] if gold else "")
+    data = {"weights": weights.tolist()}
+    if links is not None:
+        data["gold"] = [[s for t, s in gold if t == row] for row in range(len(target))]
+    name = f"alignment explorer: {len(target)} words written, {len(source)} read"
+    return shell("alignment", name, table("map", caption, ["", *source], rows), data)
+
+
 def scaling_explorer(q, k, labels=None):
     """One query q (d,) and keys k (n, d): dot products of the first d_k features, for each d_k = 1, 2, 4, ... d.
 
     Shows what the size d_k, the division by its root, and the temperature do to scores and weights.
     """
     words = LABELS["scaling"]
-    q = check_rank(to_numpy(q, "q"), ("d",), "q")
-    k = check_rank(to_numpy(k, "k"), ("n", "d"), "k")
+    q = check_rank(_finite(q, "q"), ("d",), "q")
+    k = check_rank(_finite(k, "k"), ("n", "d"), "k")
     if k.shape[1] != len(q):
         raise ValueError(f"k must have shape (n, {len(q)}) like q, got {k.shape}")
-    for name, x in (("q", q), ("k", k)):
-        if np.isinf(x).any():
-            raise ValueError(f"{name} must be finite, got {np.isinf(x).sum()} infinite among {x.size} numbers")
     keys = check_labels(labels, len(k), "labels")
 
     sizes = [2**i for i in range(len(q).bit_length()) if 2**i <= len(q)]
@@ -235,7 +408,78 @@ def scaling_explorer(q, k, labels=None):
     ]
     columns = [words["key"], words["raw"], words["score"], words["weight"], ""]
     static = table("list", words["caption"].format(n), columns, rows)
-    pairs = "".join(f"<div><dt>{html.escape(t)}</dt><dd>{html.escape(d)}</dd></div>" for t, d in facts)
     data = {"sizes": sizes, "start": start, "raw": raw.tolist()}
-    body = f'{static}<div aria-live="polite"><dl>{pairs}</dl></div>'
+    body = f"{static}{_facts(facts)}"
     return shell("scaling", f"scaling explorer: {n} keys, d_k up to {sizes[-1]}", body, data)
+
+
+def translation_explorer(pairs, translations, *, start=0):
+    """Sentences by length: a slider chooses one, and every model's translation stands below the right one.
+
+    pairs: `corpus.Pair`s with a target. translations: {name of a model: its words for each pair, in the same order}.
+    start: which sentence comes first, counted from the shortest. Words of a translation that are not part of the
+    longest run of words it shares with the reference, in order but with gaps allowed, are underlined.
+    """
+    words = LABELS["translations"]
+    pairs = list(pairs)
+    if len(pairs) < 2 or not all(pair.source and pair.target for pair in pairs):
+        raise ValueError(f"pairs must hold at least 2 pairs with a source and a target, got {len(pairs)}")
+    if not isinstance(translations, dict) or not translations:
+        raise ValueError(f"translations must be a dict of at least one model, got {translations!r}"[:200])
+    for name, said in translations.items():
+        if len(said) != len(pairs) or any(isinstance(sentence, str) for sentence in said):
+            raise ValueError(f"translations[{name!r}] must hold one list of words a pair, {len(pairs)}")
+    if start not in range(len(pairs)):
+        raise ValueError(f"start must be from 0 to {len(pairs) - 1}, got {start!r}")
+
+    names = check_labels(translations, len(translations), "translations")
+    order = sorted(range(len(pairs)), key=lambda i: len(pairs[i].source))
+    sentences = []
+    for i in order:
+        lines = [pairs[i].source, pairs[i].target, *(said[i] for said in translations.values())]
+        lines = [check_labels(line, len(line), "the words") for line in lines]
+        sentences.append([[line, _out_of_place(line, lines[1]) if row > 1 else []] for row, line in enumerate(lines)])
+    first = sentences[start]
+    rows = [
+        (label, [f"<td>{_marked_words(*line)}</td>"])
+        for label, line in zip([words["source"], words["reference"], *names], first, strict=True)
+    ]
+    static = table("list", words["caption"], ["", ""], rows)
+    total = len(first[1][0])
+    facts = [
+        (name, words["right"].format(len(line) - len(wrong), total))
+        for name, (line, wrong) in zip(names, first[2:], strict=True)
+    ]
+    every = list(dict.fromkeys(word for lines in sentences for line, _ in lines for word in line))
+    number = {word: i for i, word in enumerate(every)}
+    data = {
+        "words": every,
+        "sentences": [[[[number[word] for word in line], wrong] for line, wrong in lines] for lines in sentences],
+        "lengths": [len(pairs[i].source) for i in order],
+        "start": start,
+    }
+    name = f"translation explorer: {len(pairs)} sentences, {len(names)} models"
+    return shell("translations", name, f"{static}{_facts(facts)}", data)
+
+
+def _out_of_place(said, target):
+    """Positions of the words of `said` that are not in its longest common subsequence with `target`."""
+    longest = [[0] * (len(target) + 1) for _ in range(len(said) + 1)]  # of said[i:] and target[j:]
+    for i in reversed(range(len(said))):
+        for j in reversed(range(len(target))):
+            same = longest[i + 1][j + 1] + 1 if said[i] == target[j] else 0
+            longest[i][j] = max(same, longest[i + 1][j], longest[i][j + 1])
+    wrong, j = [], 0
+    for i, word in enumerate(said):
+        # The next place where this word stands, if the rest can still be as long as it should.
+        k = next((k for k in range(j, len(target)) if target[k] == word), None)
+        if k is not None and longest[i + 1][k + 1] + 1 == longest[i][j]:
+            j = k + 1
+        else:
+            wrong.append(i)
+    return wrong
+
+
+def _marked_words(words, wrong):
+    words = [html.escape(word) for word in words]
+    return " ".join(f"<mark>{word}</mark>" if i in wrong else word for i, word in enumerate(words))

@@ -203,15 +203,14 @@ def additive_scores(q, k, W_a, U_a, v_a):
     r"""Scores v_a . tanh(q W_a + k U_a), for every pair of a query and a key.
 
     q (..., T_q, d_query), k (..., T_k, d_key), W_a (d_query, d_att), U_a (d_key, d_att), v_a (d_att,)
-    -> (..., T_q, T_k).
+    -> (..., T_q, T_k). With U_a = None, k is projected already: a decoder computes k U_a once and asks at every step.
     Source: Bahdanau et al. 2014, appendix A.1.2, https://arxiv.org/abs/1409.0473
     """
     backend = _backend(q=q, k=k, W_a=W_a, U_a=U_a, v_a=v_a)
-    q, k, W_a, U_a, v_a = shapes.as_numbers(q=q, k=k, W_a=W_a, U_a=U_a, v_a=v_a)
-    shapes.check_scores(q, k, same_features=False)
-    shapes.check_matrix("W_a", W_a, rows=q.shape[-1])
-    shapes.check_matrix("U_a", U_a, k.shape[-1], W_a.shape[1])
-    shapes.check_shape("v_a", v_a, (W_a.shape[1],))
+    given = {} if U_a is None else {"U_a": U_a}
+    q, k, W_a, v_a, *rest = shapes.as_numbers(q=q, k=k, W_a=W_a, v_a=v_a, **given)
+    U_a = rest[0] if rest else None
+    shapes.check_additive(q, k, W_a, U_a, v_a)
     return backend.additive_scores(q, k, W_a, U_a, v_a)
 
 

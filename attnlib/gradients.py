@@ -1,8 +1,12 @@
-"""Backward passes derived by hand, in NumPy. Chapter 06 derives them; the tests check each against torch.autograd.
+"""Backward passes derived by hand, in NumPy. Chapters 03 and 06 derive them; tests compare with torch.autograd.
 
 A vjp (vector-Jacobian product) takes `grad`, the gradient of a loss with respect to a function's output, and returns
 the gradient with respect to the inputs. No Jacobian is ever stored.
 """
+
+import math
+
+import numpy as np
 
 from . import shapes
 from .numpy_backend import _combine, _hide_dead, _hide_unseen, _weights, _working
@@ -24,6 +28,35 @@ def softmax_vjp(weights, grad, axis=-1):
     axis = shapes.check_softmax(weights, None, axis, name="weights")
     shapes.check_shape("grad", grad, weights.shape)
     return weights * (grad - (weights * grad).sum(axis=axis, keepdims=True))
+
+
+def additive_scores_vjp(q, k, W_a, U_a, v_a, grad):
+    r"""Gradients of additive scores v_a . tanh(q W_a + k U_a) with respect to all five inputs.
+
+    With h = tanh(q W_a + k U_a), one vector for each pair of a query and a key, and G = `grad`: the gradient before
+    the tanh is D = G v_a (1 - h^2). Its sum over the keys, D_q, belongs to q W_a; that over the queries, D_k, to k U_a:
+    dq = D_q W_a^T, dk = D_k U_a^T, dW_a = q^T D_q, dU_a = k^T D_k, and dv_a is the sum of G h over all pairs.
+
+    Args:
+        q, k, W_a, U_a, v_a: as in `attnlib.additive_scores`; U_a must be given.
+        grad: (..., T_q, T_k), gradient of the loss with respect to the scores.
+    Returns:
+        (dq, dk, dW_a, dU_a, dv_a), of the shapes of q, k, W_a, U_a and v_a; the last three are sums over leading axes.
+    Raises:
+        TypeError: tensors (torch has autograd). ValueError: shapes that do not fit.
+    """
+    _numpy_only(q=q, k=k, W_a=W_a, U_a=U_a, v_a=v_a, grad=grad)
+    q, k, W_a, U_a, v_a, grad = shapes.as_numbers(q=q, k=k, W_a=W_a, U_a=U_a, v_a=v_a, grad=grad)
+    shapes.check_additive(q, k, W_a, U_a, v_a)
+    shapes.check_shape("grad", grad, (*q.shape[:-1], k.shape[-2]))
+    dtype = q.dtype
+    q, k, W_a, U_a, v_a, grad = (x.astype(_working(dtype), copy=False) for x in (q, k, W_a, U_a, v_a, grad))
+    h = np.tanh((q @ W_a)[..., :, None, :] + (k @ U_a)[..., None, :, :])  # (..., T_q, T_k, d_att)
+    D = grad[..., None] * v_a * (1 - h**2)
+    D_q, D_k = D.sum(axis=-2), D.sum(axis=-3)  # (..., T_q, d_att), (..., T_k, d_att)
+    dW_a, dU_a = (_rows(x).T @ _rows(D_x) for x, D_x in ((q, D_q), (k, D_k)))
+    dv_a = grad.ravel() @ _rows(h)
+    return tuple(x.astype(dtype, copy=False) for x in (D_q @ W_a.T, D_k @ U_a.T, dW_a, dU_a, dv_a))
 
 
 def attention_vjp(q, k, v, grad, mask=None, *, key_mask=None, causal=False, scale=None):
@@ -54,6 +87,11 @@ def attention_vjp(q, k, v, grad, mask=None, *, key_mask=None, causal=False, scal
     dv = W.mT @ grad
     dS = softmax_vjp(W, grad @ v.mT)
     return tuple(x.astype(dtype, copy=False) for x in (scale * dS @ k, scale * dS.mT @ q, dv))
+
+
+def _rows(x):
+    """All leading axes as one: (..., d) -> (n, d)."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])  # -1 would not do for an empty x
 
 
 def _numpy_only(**arguments):

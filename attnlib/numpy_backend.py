@@ -109,11 +109,12 @@ def concat_scores(q, k, W_a, v_a):
 
 
 def additive_scores(q, k, W_a, U_a, v_a):
-    def scores(q, k, W_a, U_a, v_a):
-        joined = (q @ W_a)[..., :, None, :] + (k @ U_a)[..., None, :, :]  # (..., T_q, T_k, d_att)
+    def scores(q, k, W_a, v_a, *U_a):
+        projected_k = k @ U_a[0] if U_a else k
+        joined = (q @ W_a)[..., :, None, :] + projected_k[..., None, :, :]  # (..., T_q, T_k, d_att)
         return np.tanh(joined) @ v_a
 
-    return _in_working_precision(scores, q, k, W_a, U_a, v_a)
+    return _in_working_precision(scores, q, k, W_a, v_a, *([] if U_a is None else [U_a]))
 
 
 # --- masks -------------------------------------------------------------------------------------------------------

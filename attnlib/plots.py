@@ -14,9 +14,7 @@ from matplotlib.container import BarContainer
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
-from .explorers import check_labels, check_rank, to_numpy
-
-GOLD = "#D55E00"  # outlines on a blue map
+from .explorers import GOLD, check_labels, check_links, check_rank, check_weights, to_numpy
 
 
 def use_style():
@@ -29,14 +27,11 @@ def plot_attention(weights, queries=None, keys=None, *, ax=None, title=None, val
 
     values: write the numbers into the cells.    links: (query, key) index pairs to outline, such as gold alignments.
     """
-    weights = check_rank(to_numpy(weights, "weights"), ("T_q", "T_k"), "weights", ": pick one batch and one head")
-    if weights.min() < -1e-3 or weights.max() > 1 + 1e-3:
-        low, high = weights.min(), weights.max()
-        raise ValueError(f"weights must lie from 0 to 1, got {low:.4g} to {high:.4g}: apply softmax to scores first")
+    weights = check_weights(weights)
     T_q, T_k = weights.shape
     queries = check_labels(queries, T_q, "queries")
     keys = check_labels(keys, T_k, "keys")
-    links = [_check_link(link, weights.shape) for link in ([] if links is None else links)]
+    links = check_links(links, weights.shape)
 
     slanted = max(map(len, keys)) > (6 if values else 3)
 
@@ -193,16 +188,6 @@ def _as_runs(y, points, name):
 
 def _item(argument, name):
     return f"{argument}[{name!r}]" if name != "" else argument
-
-
-def _check_link(link, shape):
-    try:
-        query, key = (int(i) for i in link)
-    except (TypeError, ValueError):
-        raise ValueError(f"links must hold (query, key) index pairs, got {link!r}") from None
-    if not (0 <= query < shape[0] and 0 <= key < shape[1]):
-        raise ValueError(f"links must lie inside the {shape[0]} x {shape[1]} weights, got {(query, key)}")
-    return query, key
 
 
 def _named(artist):

@@ -132,6 +132,17 @@ def check_matrix(name, W, rows=None, columns=None):
         raise ValueError(f"{name} must have shape {expected}, got {_shape(W)}")
 
 
+def check_additive(q, k, W_a, U_a, v_a):
+    """The arrays of additive scores; without U_a, k is projected already."""
+    check_scores(q, k, same_features=False)
+    if U_a is None:
+        check_matrix("W_a", W_a, q.shape[-1], k.shape[-1])
+    else:
+        check_matrix("W_a", W_a, rows=q.shape[-1])
+        check_matrix("U_a", U_a, k.shape[-1], W_a.shape[1])
+    check_shape("v_a", v_a, (W_a.shape[1],))
+
+
 def check_shape(name, x, shape):
     """Exactly this shape."""
     if _shape(x) != tuple(shape):
@@ -142,6 +153,12 @@ def check_rank(name, x, least, axes):
     """At least `least` axes; `axes` shows them in the message."""
     if x.ndim < least:
         raise ValueError(f"{name} must have at least {least} axes {axes}, got shape {_shape(x)}")
+
+
+def check_last(name, x, axes, size):
+    """Three axes, the last one of this size; `axes` shows them in the message."""
+    if x.ndim != 3 or x.shape[-1] != size:
+        raise ValueError(f"{name} must have shape {axes} with a last axis of {size}, got {_shape(x)}")
 
 
 def check_heads(name, num_heads, size, of):
@@ -216,6 +233,12 @@ def check_whole(name, number, least=None):
     return operator.index(number)
 
 
+def check_choice(name, choice, choices):
+    """One of the choices."""
+    if choice not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {choice!r}")
+
+
 def check_flag(name, flag):
     """True or False, nothing that merely counts as one of them."""
     if not isinstance(flag, (bool, np.bool_)):
@@ -229,10 +252,15 @@ def check_scale(scale):
 
 def check_width(width):
     """The width of a kernel: a positive, finite number, returned as a float."""
-    width = _check_real("width", width)
-    if width <= 0:
-        raise ValueError(f"width must be positive, got {width}")
-    return width
+    return check_positive("width", width)
+
+
+def check_positive(name, number):
+    """A positive, finite number, returned as a float."""
+    number = _check_real(name, number)
+    if number <= 0:
+        raise ValueError(f"{name} must be positive, got {number}")
+    return number
 
 
 def _check_real(name, number):

@@ -103,7 +103,8 @@ def concat_scores(q, k, W_a, v_a):
 
 
 def additive_scores(q, k, W_a, U_a, v_a):
-    projected_q, projected_k = _working(q) @ _working(W_a), _working(k) @ _working(U_a)
+    projected_q = _working(q) @ _working(W_a)
+    projected_k = _working(k) if U_a is None else _working(k) @ _working(U_a)
     joined = projected_q.unsqueeze(-2) + projected_k.unsqueeze(-3)  # (..., T_q, T_k, d_att)
     return (torch.tanh(joined) @ _working(v_a)).to(q.dtype)
 

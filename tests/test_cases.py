@@ -5,17 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from backends import back, both, close, function, to
 
 import attnlib.gradients
 
-# These come with the chapters on layers and on the loss; the plots are tested in test_plots.py.
-ELSEWHERE = {"layers.MultiHeadAttention", "masked_cross_entropy", "plots.plot_attention"}
-CASES = {
-    case["id"]: case
-    for case in json.loads((Path(__file__).parent / "cases.json").read_text())
-    if case["call"] not in ELSEWHERE
-}
+# The first comes with the chapter on layers; the plots are tested in test_plots.py.
+ELSEWHERE = {"layers.MultiHeadAttention", "plots.plot_attention"}
+LOSS = "masked_cross_entropy"  # for tensors only
+ALL = json.loads((Path(__file__).parent / "cases.json").read_text())
+CASES = {case["id"]: case for case in ALL if case["call"] not in {LOSS, *ELSEWHERE}}
 ARRAYS = {"q", "k", "v", "mask", "key_mask", "scores", "x", "W_a"}
 
 
@@ -79,5 +78,13 @@ def test_integer_tensors_are_refused(name):
     assert "float" in str(error.value)
 
 
+def test_padding_does_not_count_in_the_loss():
+    (case,) = (case for case in ALL if case["call"] == LOSS)
+    logits, targets, pad = case["args"].values()
+    loss = attnlib.masked_cross_entropy(torch.tensor(logits, dtype=torch.float64), torch.tensor(targets), pad)
+    close(loss, np.array(case["expect"]), 1e-6)
+
+
 def test_no_case_is_lost():
     assert len(CASES) == 27
+    assert len(ALL) == 27 + 1 + len([case for case in ALL if case["call"] in ELSEWHERE])

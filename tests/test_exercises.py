@@ -57,8 +57,9 @@ def test_an_answer_in_torch_passes(capsys, number):
     right = EXERCISES[number].right
 
     def on_tensors(*arguments):
-        assert all(isinstance(x, torch.Tensor) for x in arguments)
-        return torch.tensor(right(*(x.numpy() for x in arguments)), requires_grad=True)
+        assert all(isinstance(x, (torch.Tensor, float)) for x in arguments)
+        arrays = (x if isinstance(x, float) else x.numpy() for x in arguments)
+        return torch.tensor(right(*arrays), requires_grad=True)
 
     assert "correct" in verdict(capsys, number, on_tensors)
 
@@ -147,6 +148,16 @@ def test_typical_slips_in_the_code_are_explained(capsys):
     assert "(keepdims=True)?" in verdict(capsys, "06.1", lambda x: torch.exp(x) / torch.exp(x).sum(-1))
     assert "2x6 and 3x6" in verdict(capsys, "06.2", torch_slip)
     assert "correct" in verdict(capsys, "06.1", warns)
+
+
+def test_a_width_of_one_hides_the_bug_of_chapter_02(capsys):
+    """As it did in published code: a check that only tries a width of 1 must not pass it."""
+    bug = EXERCISES["02.3"].mistakes["the bug"][0]
+    q, k, one = EXERCISES["02.3"].inputs[1]
+    assert one == 1
+    assert np.allclose(bug(q, k, one), EXERCISES["02.3"].right(q, k, one))
+    assert "still has its bug" in verdict(capsys, "02.3", bug)
+    assert "is no number" in verdict(capsys, "02.1", EXERCISES["02.1"].mistakes["underflow"][0])
 
 
 def test_a_softmax_that_overflows_later_is_not_correct(capsys):

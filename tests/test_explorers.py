@@ -1,6 +1,7 @@
 """The interactive figures without a browser: what Python draws, how it is packed, what is refused."""
 
 import html
+import itertools
 import json
 import os
 import re
@@ -12,8 +13,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib import explorers
-from attnlib.explorers import attention_explorer, scaling_explorer
+from attnlib import corpus, explorers
+from attnlib.explorers import (
+    alignment_explorer,
+    attention_explorer,
+    kernel_explorer,
+    scaling_explorer,
+    translation_explorer,
+)
 
 FRENCH = "le chat noir est assis sur le tapis rouge dans le salon".split()
 ENGLISH = "the black cat is sitting on the red carpet in the living room".split()
@@ -23,8 +30,28 @@ Q, K = RNG.normal(size=512), RNG.normal(size=(5, 512))
 BLOCKED = np.where(np.tri(4, 5, 0, dtype=bool), SCORES, -np.inf)
 BLOCKED[2] = -np.inf
 EVIL = ["<script>alert(1)</script>", "</style>", '"', "&amp;", "<!--"]
+HEIGHTS, MASSES = np.array([152.5, 160, 177, 183, 190]), np.array([44, 48, 58, 79, 82.25])
+QUERIES, WIDTHS = np.arange(140, 206), [0.5, 2, 5, 30]
+
+
+def kernel(query=178, width=5, **settings):
+    return kernel_explorer(HEIGHTS, MASSES, QUERIES, WIDTHS, query=query, width=width, **settings)
+
+
+SAID = {
+    "fixed": [[*ENGLISH[:4], "dog", *ENGLISH[5:8]], ["the", "cat", "cat"]],
+    "attention": [ENGLISH, ["the", "cat", "sleeps"]],
+}
+PAIRS = [corpus.RUNNING_EXAMPLE, corpus.parse("le chat dort")]
+
+
+def translations(pairs=PAIRS, said=SAID, **settings):
+    return translation_explorer(pairs, said, **settings)
+
 
 EXPLORERS = {
+    "kernel": lambda: kernel(labels=FRENCH[:5], names=("height (cm)", "mass (kg)")),
+    "evil kernel": lambda: kernel(labels=EVIL, names=EVIL[:2]),
     "attention": lambda: attention_explorer(SCORES, ENGLISH[:4], FRENCH[:5]),
     "blocked": lambda: attention_explorer(BLOCKED),
     "cold": lambda: attention_explorer(SCORES, temperature=False),
@@ -33,8 +60,9 @@ EXPLORERS = {
     "newlines": lambda: attention_explorer(np.eye(2), ["\n\n", " "], ["\r\n\r\n", ""]),
     "scaling": lambda: scaling_explorer(Q, K, FRENCH[:5]),
     "evil scaling": lambda: scaling_explorer(Q, K, EVIL),
+    "translations": translations,
+    "evil translations": lambda: translations([corpus.Pair(EVIL, EVIL)] * 2, {EVIL[0]: [EVIL[::-1]] * 2}),
 }
-every_explorer = pytest.mark.parametrize("name", EXPLORERS)
 
 
 def softmax(scores):
@@ -42,6 +70,12 @@ def softmax(scores):
     with np.errstate(invalid="ignore"):
         e = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return np.nan_to_num(e / e.sum(axis=-1, keepdims=True))
+
+
+WEIGHTS, LINKS = softmax(RNG.normal(size=(13, 12))), [(0, 0), (1, 2), (2, 1), (11, 11), (12, 11)]
+EXPLORERS["alignment"] = lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS)
+EXPLORERS["evil alignment"] = lambda: alignment_explorer(softmax(np.eye(5)), EVIL, EVIL)
+every_explorer = pytest.mark.parametrize("name", EXPLORERS)
 
 
 class Reader(HTMLParser):
@@ -119,6 +153,23 @@ def test_colors_are_fixed_to_0_and_1():
     assert "background:#2a78d690" in Reader(attention_explorer([[5.0]]).html).shades
 
 
+@pytest.mark.parametrize("given", [np.asarray, torch.tensor, list], ids=["numpy", "torch", "list"])
+def test_the_alignment_table_holds_weights_and_gold_links(given):
+    explorer = alignment_explorer(given(WEIGHTS), ENGLISH, FRENCH, frozenset(LINKS))
+    assert explorer.html == EXPLORERS["alignment"]().html
+    page = Reader(explorer.html)
+    assert page.of("th") == FRENCH + ENGLISH
+    assert [text for text in page.of("td") if text] == [f"{w:.2f}" for w in np.round(WEIGHTS, 4).ravel()]
+    styles = [attributes["style"] for tag, attributes in page.tags if tag == "td" and attributes]
+    outlined = [np.unravel_index(i, (13, 12)) for i, style in enumerate(styles) if "outline:" in style]
+    assert outlined == LINKS
+    assert styles[0] == f"background:#2a78d6{round(round(WEIGHTS[0, 0], 4) * 144):02x};outline:2px solid #D55E00"
+    assert "outlined" in page.of("caption")[0]
+    plain = alignment_explorer(WEIGHTS, ENGLISH, FRENCH)
+    assert "outlined" not in Reader(plain.html).of("caption")[0]
+    assert ('"gold":[' in plain.html, '"gold":[[0],[2],[1],[],' in explorer.html) == (False, True)
+
+
 def test_the_scaling_table_starts_scaled_at_64():
     page = Reader(scaling_explorer(Q, torch.tensor(K), FRENCH[:5]).html)
     raw = K[:, :64] @ Q[:64]
@@ -134,6 +185,35 @@ def test_the_scaling_table_starts_scaled_at_64():
     ]
 
 
+@pytest.mark.parametrize("given", [np.asarray, torch.tensor, list], ids=["numpy", "torch", "list"])
+@pytest.mark.parametrize(("query", "width"), [(178, 5), (140, 0.5), (205, 30)])
+def test_the_kernel_table_holds_weights_and_estimate(given, query, width):
+    page = Reader(kernel_explorer(given(HEIGHTS), given(MASSES), QUERIES, given(WIDTHS), query=query, width=width).html)
+    weights = softmax(-((query - HEIGHTS) ** 2) / (2 * width**2))
+    rows = np.reshape([text for text in page.of("td") if text], (5, 3))
+    assert rows[:, 0].tolist() == ["152.5", "160", "177", "183", "190"]
+    assert rows[:, 1].tolist() == ["44", "48", "58", "79", "82.25"]
+    assert rows[:, 2].tolist() == [f"{w:.4f}" for w in weights]
+    nearest = MASSES[np.argmin(np.abs(query - HEIGHTS))]
+    whole = np.exp(-((query - HEIGHTS) ** 2) / (2 * width**2)).sum()
+    assert page.numbers("dd") == pytest.approx([weights @ MASSES, nearest, whole], abs=1e-4)
+
+
+def test_the_picture_of_the_kernel_is_drawn_to_scale():
+    page = kernel(query=178, width=5, names=("height (cm)", "mass (kg)")).html
+    weights = softmax(-((QUERIES[:, None] - HEIGHTS) ** 2) / 50)
+    x, y = 50 + 280 * (QUERIES - 140) / 65, 120 - 100 * (weights @ MASSES - 44) / 38.25
+    curve, here = re.findall(r'<path d="M(.*?)"', page)
+    assert np.array([p.split(" ") for p in curve.split("L")], float) == pytest.approx(np.stack([x, y], 1), abs=0.051)
+    assert here == f"{x[38]:.1f} 130V{y[38]:.1f}H50"
+    dots = np.array(re.findall(r'<circle cx="(.*?)" cy="(.*?)" r="(.*?)"/>', page), float)
+    want = [50 + 280 * (HEIGHTS - 140) / 65, 120 - 100 * (MASSES - 44) / 38.25, 3 + 11 * weights[38] ** 0.5]
+    assert dots == pytest.approx(np.transpose(want), abs=0.051)
+    assert re.findall(r"<text[^>]*>(.*?)</text>", page) == ["140", "height (cm)", "205", "44", "82.25", "mass (kg)"]
+    flat = kernel_explorer([1, 2], [7, 7], [0, 1, 2], [1], query=1, width=1).html
+    assert re.findall(r'<path d="M(.*?)"', flat)[0] == "50.0 120.0L190.0 120.0L330.0 120.0"
+
+
 @pytest.mark.parametrize(("d", "sizes"), [(1, [1]), (5, [1, 2, 4]), (8, [1, 2, 4, 8]), (64, [1, 2, 4, 8, 16, 32, 64])])
 def test_sizes_are_the_powers_of_two(d, sizes):
     page = scaling_explorer(Q[:d], K[:, :d]).html
@@ -141,6 +221,33 @@ def test_sizes_are_the_powers_of_two(d, sizes):
     assert data["sizes"] == sizes
     want = np.stack([K[:, :size] @ Q[:size] for size in sizes], axis=1)
     assert np.array(data["raw"]) == pytest.approx(want, abs=1e-4)
+
+
+def test_the_translations_start_with_the_shortest_and_underline_what_is_wrong():
+    page = translations().html
+    rows = [["le chat dort"], ["the cat sleeps"], ["the cat <mark>cat</mark>"], ["the cat sleeps"]]
+    assert [re.findall("<td>(.+?)</td>", row) for row in page.split("<tr>")[2:]] == rows
+    assert Reader(page).of("th")[-4:] == ["French", "English", "fixed", "attention"]
+    assert Reader(page).of("dd") == ["2 of 3 words right", "3 of 3 words right"]
+    page = translations(start=1).html
+    assert "<td>the black cat is <mark>dog</mark> on the red</td>" in page
+    assert Reader(page).of("dd") == ["7 of 13 words right", "13 of 13 words right"]
+    data, _words = json.loads(re.search(r"translations,\.\.\.(\[.*\])\);\}\)\(\);</script>", page)[1])
+    assert (data["lengths"], data["start"]) == ([3, 12], 1)
+    said, wrong = data["sentences"][1][2]
+    assert ([data["words"][i] for i in said], wrong) == (SAID["fixed"][0], [4])
+
+
+def test_right_words_are_a_longest_common_subsequence():
+    rng = np.random.default_rng(1)
+    for _ in range(500):
+        said, target = (rng.integers(3, size=rng.integers(1, 7)).tolist() for _ in range(2))
+        wrong = explorers._out_of_place(said, target)
+        kept = [word for i, word in enumerate(said) if i not in wrong]
+        rest = iter(target)
+        assert all(word in rest for word in kept)
+        longer = itertools.combinations(said, len(kept) + 1)
+        assert not any(all(word in rest for word in some) for some in longer for rest in [iter(target)])
 
 
 # --- how it is packed ---
@@ -151,7 +258,7 @@ def test_every_tag_is_closed_and_none_comes_from_a_token(name):
     page = Reader(EXPLORERS[name]().html)
     assert page.open == []
     tags = [tag for tag, _ in page.tags]
-    assert tags[:3] == ["div", "style", "div"]
+    assert tags[:3] == ["div", "style", "svg" if "kernel" in name else "div"]
     assert tags[-1] == "script"
     assert (tags.count("style"), tags.count("script")) == (1, 1)
     assert page.tags[0][1]["class"] == "attnlib"
@@ -163,7 +270,16 @@ def test_tokens_are_shown_as_they_are():
     page = Reader(EXPLORERS["evil"]().html)
     assert page.of("th") == EVIL + EVIL
     assert Reader(EXPLORERS["evil scaling"]().html).of("th")[-5:] == EVIL
+    assert Reader(EXPLORERS["evil alignment"]().html).of("th") == EVIL + EVIL
+    assert Reader(EXPLORERS["evil kernel"]().html).of("th") == ["key", *EVIL[:2], "weight", *EVIL]
     assert Reader(EXPLORERS["newlines"]().html).of("th") == [r"'\r\n\r\n'", "''", r"'\n\n'", "' '"]
+    assert [unmarked(row) for row in EXPLORERS["evil translations"]().html.split("<tr>")[2:]] == [
+        " ".join(EVIL), " ".join(EVIL), " ".join(EVIL[::-1])
+    ]
+
+
+def unmarked(row):
+    return html.unescape(re.sub("</?mark>", "", re.search("<td>(.+?)</td>", row)[1]))
 
 
 @every_explorer
@@ -199,7 +315,8 @@ def test_the_same_numbers_give_the_same_bytes_in_every_process():
     code = (
         "import numpy as np; from attnlib.explorers import *; r = np.random.default_rng(1);"
         "print(attention_explorer(r.normal(size=(3, 4))).html);"
-        "print(scaling_explorer(r.normal(size=8), r.normal(size=(3, 8))).html)"
+        "print(scaling_explorer(r.normal(size=8), r.normal(size=(3, 8))).html);"
+        "print(kernel_explorer(r.random(3), r.random(3), [0, 1], [1], query=1, width=1).html)"
     )
     pages = {
         subprocess.run(
@@ -220,6 +337,16 @@ def test_other_content_has_another_id():
         attention_explorer(SCORES, keys=FRENCH[:5]),
         scaling_explorer(Q, K),
         scaling_explorer(Q, K, FRENCH[:5]),
+        kernel(),
+        kernel(query=179),
+        kernel(width=2),
+        kernel(names=("a", "b")),
+        translations(),
+        translations(start=1),
+        alignment_explorer(WEIGHTS, ENGLISH, FRENCH),
+        alignment_explorer(WEIGHTS, ENGLISH, FRENCH, []),
+        alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS),
+        alignment_explorer(WEIGHTS, ENGLISH, ENGLISH[:12], LINKS),
     ]
     assert len({re.search('id="(.*?)"', page.html)[1] for page in pages}) == len(pages)
 
@@ -230,7 +357,15 @@ def test_sizes_in_bytes():
     scores = np.random.default_rng(0).normal(size=(8, 8)) * 10
     assert len(attention_explorer(scores, words, words).html.encode()) < 10_000
     assert len(EXPLORERS["running"]().html.encode()) < 20_000
+    assert len(EXPLORERS["alignment"]().html.encode()) < 20_000
+    assert len(alignment_explorer(softmax(scores), words, words, LINKS[:3]).html.encode()) < 10_000
     assert len(scaling_explorer(Q, np.tile(K, (2, 1))[:8], words).html.encode()) < 10_000
+    many = translations([corpus.RUNNING_EXAMPLE] * 40, {name: [ENGLISH + FRENCH] * 40 for name in ("one", "two")})
+    assert len(many.html.encode()) < 20_000
+    ten = np.round(np.linspace(140.1, 204.9, 10), 1)
+    widths, names = [0.5, 1, 2, 3, 5, 8, 12, 20, 40], ("height (cm)", "mass (kg)")
+    page = kernel_explorer(ten, ten / 3, QUERIES, widths, query=178, width=5, labels=(words * 2)[:10], names=names)
+    assert len(page.html.encode()) < 10_000
 
 
 def test_jupyter_shows_the_html_and_a_short_name():
@@ -238,6 +373,9 @@ def test_jupyter_shows_the_html_and_a_short_name():
     assert explorer._repr_html_() == explorer.html
     assert repr(explorer) == "<attention explorer: 13 queries x 12 keys>"
     assert repr(EXPLORERS["scaling"]()) == "<scaling explorer: 5 keys, d_k up to 512>"
+    assert repr(EXPLORERS["alignment"]()) == "<alignment explorer: 13 words written, 12 read>"
+    assert repr(EXPLORERS["kernel"]()) == "<kernel explorer: 5 keys, 66 queries>"
+    assert repr(translations()) == "<translation explorer: 2 sentences, 2 models>"
 
 
 def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
@@ -247,7 +385,10 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
         for kind, words in explorers.LABELS.items()
     }
     monkeypatch.setattr(explorers, "LABELS", translated)
-    for kind, page in (("attention", attention_explorer(BLOCKED)), ("scaling", scaling_explorer(Q, K))):
+    pages = {"attention": attention_explorer(BLOCKED), "scaling": scaling_explorer(Q, K), "kernel": kernel()}
+    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations()}
+    assert set(pages) == set(translated)
+    for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
         for key in translated[kind]:
             assert f"<{key}>" in text
@@ -280,6 +421,50 @@ BAD = {
     "inf": (lambda: scaling_explorer(Q, K / 0.0), "k must be finite"),
     "inf q": (lambda: scaling_explorer(Q / 0.0, K), "q must be finite"),
     "labels": (lambda: scaling_explorer(Q, K, FRENCH), "labels must hold 5 labels, got 12"),
+    "keys 2-D": (
+        lambda: kernel_explorer(K, Q, QUERIES, WIDTHS, query=178, width=5),
+        r"keys must have shape \(n,\).*got \(5, 512\)",
+    ),
+    "values": (
+        lambda: kernel_explorer(HEIGHTS, Q, QUERIES, WIDTHS, query=178, width=5),
+        "values must hold one number a key, 5, got 512",
+    ),
+    "inf keys": (
+        lambda: kernel_explorer(HEIGHTS / 0.0, MASSES, QUERIES, WIDTHS, query=178, width=5),
+        "keys must be finite, got 5 infinite among 5 numbers",
+    ),
+    "one query": (
+        lambda: kernel_explorer([1], [1], [1], WIDTHS, query=1, width=5),
+        r"queries must hold at least 2 numbers in rising order, got \[1.0\]",
+    ),
+    "falling": (
+        lambda: kernel_explorer(HEIGHTS, MASSES, QUERIES, WIDTHS[::-1], query=178, width=5),
+        "widths must hold at least 1 numbers in rising order",
+    ),
+    "width 0": (
+        lambda: kernel_explorer(HEIGHTS, MASSES, QUERIES, [0, 5], query=178, width=5),
+        "widths must be positive, got 0",
+    ),
+    "outside": (
+        lambda: kernel_explorer(HEIGHTS, MASSES, [160, 178], WIDTHS, query=178, width=5),
+        "queries must reach over all keys, 152.5 to 190, got 160 to 178",
+    ),
+    "query": (lambda: kernel(query=178.5), "query must be one of queries, 140 to 205, got 178.5"),
+    "width": (lambda: kernel(width=6), "width must be one of widths, 0.5 to 30, got 6"),
+    "names": (lambda: kernel(names=("a",)), "names must hold two headings, of keys and of values, got 1"),
+    "scores": (lambda: alignment_explorer([[2.0]], ["a"], ["b"]), "weights must lie from 0 to 1, got 2 to 2: apply"),
+    "weights 3-D": (lambda: alignment_explorer(np.ones((2, 2, 2)), "ab", "ab"), r"weights must have shape \(T_q"),
+    "target": (lambda: alignment_explorer(WEIGHTS, FRENCH, FRENCH), "target_words must hold 13 labels, got 12"),
+    "source": (lambda: alignment_explorer(WEIGHTS, ENGLISH, ENGLISH), "source_words must hold 12 labels, got 13"),
+    "link": (lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, [(0, 12)]), r"links must lie inside the 13 x 12"),
+    "no link": (lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, [3]), r"links must hold \(query, key\).*got 3"),
+    "one pair": (lambda: translations(PAIRS[:1]), "pairs must hold at least 2 pairs .*, got 1"),
+    "no target": (lambda: translations([*PAIRS, corpus.Pair(("le",))]), "pairs must hold .* a source and a target"),
+    "no models": (lambda: translations(said={}), "translations must be a dict of at least one model, got {}"),
+    "strings": (lambda: translations(said={"a": ["the cat"] * 2}), r"translations\['a'\] must hold one list of words"),
+    "too few": (lambda: translations(said={"a": [["the"]]}), r"translations\['a'\] must hold one list .* a pair, 2"),
+    "late start": (lambda: translations(start=2), "start must be from 0 to 1, got 2"),
+    "pupils": (lambda: kernel(labels=FRENCH), "labels must hold 5 labels, got 12"),
 }
 
 

@@ -9,7 +9,14 @@ from axe_playwright_python.sync_playwright import Axe
 from browser import find_browser, launch
 from playwright.sync_api import expect, sync_playwright
 
-from attnlib.explorers import attention_explorer, scaling_explorer
+from attnlib.corpus import RUNNING_EXAMPLE, parse
+from attnlib.explorers import (
+    alignment_explorer,
+    attention_explorer,
+    kernel_explorer,
+    scaling_explorer,
+    translation_explorer,
+)
 
 FRENCH = "le chat noir est assis sur le tapis rouge dans le salon".split()
 ENGLISH = "the black cat is sitting on the red carpet in the living room".split()
@@ -26,7 +33,19 @@ ATTENTION = attention_explorer(SCORES, ENGLISH[:4], FRENCH[:5])
 MASKED = attention_explorer(BLOCKED, ENGLISH[:4], FRENCH[:5])
 RUNNING = attention_explorer(BIG, ENGLISH, FRENCH)
 SCALING = scaling_explorer(Q, K, FRENCH[:6])
-EVERY = [ATTENTION, MASKED, RUNNING, SCALING]
+HEIGHTS, MASSES = np.round(150 + 40 * RNG.random(8), 1), np.round(40 + 40 * RNG.random(8), 1)
+QUERIES, WIDTHS = np.arange(140, 206), [0.5, 2, 5, 30]
+KERNEL = kernel_explorer(HEIGHTS, MASSES, QUERIES, WIDTHS, query=178, width=5, names=("height (cm)", "mass (kg)"))
+WEIGHTS = np.round(np.exp(BIG) / np.exp(BIG).sum(axis=1, keepdims=True), 4)
+LINKS = [(0, 0), (1, 2), (2, 1), (11, 11), (12, 10), (12, 11)]
+ALIGNMENT = alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS)
+PAIRS = [RUNNING_EXAMPLE, parse("le chat dort"), parse("le chat noir dort")]
+SAID = {
+    "fixed": ["the black dog is lying on the red".split(), ["the", "cat", "sleeps"], ["the", "black", "black"]],
+    "attention": [list(pair.target) for pair in PAIRS],
+}
+TRANSLATIONS = translation_explorer(PAIRS, SAID, start=2)
+EVERY = [ATTENTION, MASKED, RUNNING, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS]
 ONE = scaling_explorer(Q, K[:1])
 LIGHT, DARK = "color:#323232;background:#fff", "color:#ced6dd;background:#121212"
 
@@ -180,6 +199,11 @@ def test_without_a_slider(show):
 
 def test_tokens_stay_text(show):
     evil = ["<script>alert(1)</script>", "{0}", '"><img src=x onerror=alert(1)>', "</table>", "&lt;"]
+    page = show(alignment_explorer(np.eye(5), evil, evil, [(1, 1)]))
+    page.locator("tbody tr").nth(4).hover()
+    assert page.locator(".words div").all_inner_texts() == [" ".join(evil)] * 2
+    page.locator("tbody tr").nth(1).hover()
+    assert page.get_by_role("status").locator("span").nth(1).inner_text() == "gold: {0}"
     page = show(attention_explorer(SCORES, evil[:4], evil), scaling_explorer(Q, K[:5], evil))
     assert page.locator("thead th").all_inner_texts()[:5] == evil
     for i in range(4):
@@ -187,6 +211,55 @@ def test_tokens_stay_text(show):
         check_status(page, evil[i], evil, softmax(SCORES)[i], 5)
     assert page.locator("table").nth(1).locator("tbody th").all_inner_texts() == evil
     assert page.locator("img").count() == 0
+
+
+# --- alignment ---
+
+
+def check_alignment(root, i, gold=True):
+    """The words up to this one, the source in the colors of its row, its three best words and its gold links."""
+    best = ", ".join(f"{FRENCH[j]} {WEIGHTS[i, j]:.4f}" for j in np.argsort(-WEIGHTS[i], kind="stable")[:3])
+    linked = ", ".join(FRENCH[s] for t, s in LINKS if t == i) or "-"
+    said = [f"{ENGLISH[i]} looks at: {best}", f"gold: {linked}"]
+    expect(root.get_by_role("status").locator("span")).to_have_text(said if gold else said[:1])
+    read, written = root.locator(".words > div").all()
+    assert read.inner_text().split() == FRENCH
+    assert written.inner_text().split() == ENGLISH[: i + 1]
+    assert written.locator("u").all_inner_texts() == [ENGLISH[i]]
+    colors = [rgba(style) for style in read.locator("span").evaluate_all(STYLES)]
+    assert colors == [(42, 120, 214, round(round(w * 144) / 255, 2)) for w in WEIGHTS[i]]
+    assert colors == [rgba(style) for style in root.locator("tbody tr").nth(i).locator("td").evaluate_all(STYLES)]
+    outlined = read.locator("span").evaluate_all("nodes => nodes.map(node => node.style.outline !== '')")
+    assert np.flatnonzero(outlined).tolist() == [s for t, s in LINKS if t == i and gold]
+    pressed = root.locator("tbody button").evaluate_all("nodes => nodes.map(n => n.getAttribute('aria-pressed'))")
+    assert pressed == ["true" if i == row else "false" for row in range(13)]
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_look_at_a_word_and_step_on(show, frame):
+    page = show(ALIGNMENT, frame=frame)
+    check_alignment(page, 0)
+    page.locator("tbody tr").nth(2).hover()
+    check_alignment(page, 2)
+    page.get_by_role("button", name="next word").click()
+    check_alignment(page, 3)
+    for i in (2, 1, 0, 12):  # back from the first word is the last
+        page.get_by_role("button", name="back").click()
+        check_alignment(page, i)
+    page.get_by_role("button", name="next word").click()
+    check_alignment(page, 0)
+
+
+def test_alignment_by_keyboard_and_without_gold_links(show):
+    page = show(alignment_explorer(WEIGHTS, ENGLISH, FRENCH))
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    check_alignment(page, 1, gold=False)
+    for _ in range(5):
+        page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == ENGLISH[3]
+    check_alignment(page, 3, gold=False)
 
 
 # --- scaling ---
@@ -238,12 +311,86 @@ def test_scaling_by_keyboard(show):
     check_scaling(page, 512, False, 512**0.5)
 
 
+# --- kernel ---
+
+
+def check_kernel(root, query, width):
+    """The table, the facts, the dots and the curve, all as NumPy has them."""
+    weights = softmax(-((QUERIES[:, None] - HEIGHTS) ** 2) / (2 * width**2))
+    estimates, i = weights @ MASSES, query - 140
+    near([row[2] for row in np.reshape([text for text in cells(root) if text], (8, 3))], weights[i])
+    whole = np.exp(-((query - HEIGHTS) ** 2) / (2 * width**2)).sum()
+    near(root.locator("dd").all_inner_texts(), [estimates[i], MASSES[np.argmin(np.abs(query - HEIGHTS))], whole])
+    filled = root.locator("tbody i").evaluate_all("bars => bars.map(b => parseFloat(b.style.width))")
+    assert filled == pytest.approx(100 * weights[i], abs=0.01)
+    y = 120 - 100 * (estimates - MASSES.min()) / np.ptp(MASSES)
+    dots, paths = ([n[a] for n in root.locator(tag).evaluate_all(DRAWN)] for tag, a in (("circle", "r"), ("path", "d")))
+    assert [float(r) for r in dots] == pytest.approx(3 + 11 * weights[i] ** 0.5, abs=0.051)
+    points = np.array([point.split(" ") for point in paths[0][1:].split("L")], float)
+    assert points[:, 1] == pytest.approx(y, abs=0.051)
+    assert np.array(re.findall(r"[\d.]+", paths[1]), float) == pytest.approx([points[i, 0], 130, y[i], 50], abs=0.051)
+
+
+DRAWN = "nodes => nodes.map(node => ({r: node.getAttribute('r'), d: node.getAttribute('d')}))"
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_query_and_width(show, frame):
+    page = show(KERNEL, frame=frame)
+    check_kernel(page, 178, 5)
+    for i, query in enumerate((140, 165, 178, 205)):
+        page.get_by_role("slider", name="query").fill(str(query - 140))
+        page.get_by_role("slider", name="width").fill(str(i))
+        assert page.locator(".controls span").all_inner_texts() == [str(query), f"{WIDTHS[i]:g}"]
+        check_kernel(page, query, WIDTHS[i])
+
+
+def test_kernel_by_keyboard(show):
+    page = show(KERNEL)
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    check_kernel(page, 179, 5)
+    page.keyboard.press("End")
+    check_kernel(page, 205, 5)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Home")
+    assert page.locator(":focus").get_attribute("aria-valuetext") == "0.5"
+    check_kernel(page, 205, 0.5)
+
+
+# --- translations ---
+
+
+def check_translations(root, i, wrong, right):
+    """The table holds sentence i of PAIRS, and the words of the fixed model that are wrong are underlined."""
+    said = [PAIRS[i].source, PAIRS[i].target, SAID["fixed"][i], SAID["attention"][i]]
+    assert cells(root) == [" ".join(words) for words in said]
+    assert root.locator("mark").all_inner_texts() == wrong
+    words = len(PAIRS[i].target)
+    assert root.locator("dd").all_inner_texts() == [f"{n} of {words} words right" for n in (right, words)]
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_the_slider_chooses_a_sentence_by_its_length(show, frame):
+    page = show(TRANSLATIONS, frame=frame)
+    slider = page.get_by_role("slider", name="French words")
+    assert slider.get_attribute("aria-valuetext") == "12"
+    check_translations(page, 0, ["dog", "lying"], 6)
+    slider.fill("0")
+    assert slider.get_attribute("aria-valuetext") == "3"
+    check_translations(page, 1, [], 3)
+    slider.press("ArrowRight")
+    check_translations(page, 2, ["black"], 2)
+    lines = page.locator("mark").evaluate("mark => getComputedStyle(mark).textDecorationLine")
+    assert lines == "underline"
+
+
 # --- many on a page, and none of the scripts ---
 
 
 def test_several_on_one_page_do_not_disturb_each_other(show):
-    page = show(ATTENTION, SCALING, MASKED, ATTENTION)
-    first, scaling, masked, again = page.locator(".attnlib").all()
+    page = show(ATTENTION, SCALING, MASKED, ATTENTION, KERNEL)
+    first, scaling, masked, again, kernel = page.locator(".attnlib").all()
     first.get_by_role("slider").fill("3")
     near(cells(first), softmax(SCORES / TEMPERATURES[3]))
     near(cells(again), softmax(SCORES))
@@ -252,6 +399,7 @@ def test_several_on_one_page_do_not_disturb_each_other(show):
     check_status(first, ENGLISH[0], FRENCH, softmax(SCORES / TEMPERATURES[3])[0], 5)
     check_status(masked, ENGLISH[0], FRENCH, softmax(BLOCKED)[0], 1)
     check_scaling(scaling, 64, True, 1)
+    check_kernel(kernel, 178, 5)
 
 
 def test_a_second_run_of_the_script_changes_nothing(show):
@@ -270,7 +418,11 @@ def test_the_script_leaves_no_name_behind(show):
     assert page.evaluate("typeof softmax + typeof start + typeof attention") == "undefined" * 3
 
 
-@pytest.mark.parametrize("explorer", [*EVERY, ONE], ids=["attention", "masked", "running", "scaling", "one-key"])
+@pytest.mark.parametrize(
+    "explorer",
+    [*EVERY, ONE],
+    ids=["attention", "masked", "running", "scaling", "kernel", "alignment", "translations", "one-key"],
+)
 def test_without_scripts_the_same_table_stands(show, explorer):
     """No dead control, and what the script draws first is what Python drew, to the last color."""
     states = []
@@ -283,11 +435,13 @@ def test_without_scripts_the_same_table_stands(show, explorer):
                 "cells": page.locator("td, th, dd").all_inner_texts(),
                 "colors": [rgba(style) for style in page.locator("tbody td").evaluate_all(STYLES)],
                 "boxes": page.locator("td, th, tbody i").evaluate_all(BOXES),
+                "picture": page.locator("circle, path").evaluate_all(DRAWN),
             }
         )
     static, alive = states
     assert static["cells"] == alive["cells"]
     assert static["colors"] == alive["colors"]
+    assert static["picture"] == alive["picture"]
     assert np.array(static["boxes"]) == pytest.approx(np.array(alive["boxes"]), abs=0.5)  # nothing jumps
 
 
@@ -320,8 +474,9 @@ HOST = """
 def test_styles_of_the_page_change_nothing(show):
     states = []
     for styles in ("", HOST):
-        page = show(ATTENTION, SCALING, styles=styles)
-        nodes = page.locator("caption, tr, td, th, tbody i, dt, dd, button, input, label, [role=status]")
+        page = show(ATTENTION, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS, styles=styles)
+        kinds = "svg, text, caption, tr, td, th, tbody i, dt, dd, mark, button, input, label, [role=status], "
+        nodes = page.locator(kinds + ".words, .words *")
         states.append(
             np.array(nodes.evaluate_all(
                 "nodes => nodes.map(node => node.getBoundingClientRect()).map(r => [r.x, r.y, r.width, r.height])"
@@ -340,7 +495,7 @@ def test_phone(show):
     page = show(*EVERY, width=390, is_mobile=True, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = page.locator(".scroll").evaluate_all("boxes => boxes.map(box => box.scrollWidth > box.clientWidth)")
-    assert wide == [False, False, True, False]
+    assert wide == [False, False, True, False, False, True, False]
     assert np.min(page.locator("button").evaluate_all(BOXES)) >= 24  # a finger hits them
     box = page.locator(".scroll").nth(2)
     last = page.locator("tbody").nth(2).locator("td").nth(11)
@@ -359,8 +514,8 @@ def test_axe_finds_nothing(show, colors, width):
 
 
 def test_focus_is_seen(show):
-    page = show(ATTENTION, SCALING)
-    for _ in range(10):
+    page = show(ATTENTION, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS)
+    for _ in range(16):
         page.keyboard.press("Tab")
         outline = page.locator(":focus").evaluate("element => getComputedStyle(element).outline")
         assert outline.endswith("solid 2px")

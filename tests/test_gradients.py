@@ -7,7 +7,7 @@ from backends import D_K, EVERY, KEY_MASK, T_K, T_Q, B, H, back, close, function
 from test_attention import HIDDEN, OPTIONS, hidden_keys
 
 import attnlib
-from attnlib.gradients import attention_vjp, softmax_vjp
+from attnlib.gradients import additive_scores_vjp, attention_vjp, softmax_vjp
 
 options = pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 
@@ -37,6 +37,46 @@ def test_softmax_vjp_by_hand():
     w, g = np.array([0.2, 0.3, 0.5]), np.array([1.0, -2.0, 4.0])
     close(softmax_vjp(w, g), (np.diag(w) - np.outer(w, w)) @ g)
     np.testing.assert_array_equal(softmax_vjp(np.zeros((2, 3)), np.ones((2, 3))), np.zeros((2, 3)))
+
+
+def additive(seed=0, leading=(B,), t_q=T_Q, t_k=T_K):
+    """q, k, W_a, U_a, v_a of pairwise different sizes, and a gradient of the scores."""
+    rng = np.random.default_rng(seed)
+    shapes = (*leading, t_q, 3), (*leading, t_k, 2), (3, 7), (2, 7), (7,), (*leading, t_q, t_k)
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+@pytest.mark.parametrize("leading", [(), (B,), (2, 3)])
+def test_additive_scores_vjp_equals_autograd(leading):
+    *arrays, grad = additive(11, leading)
+    leaves = [torch.tensor(x, requires_grad=True) for x in arrays]
+    attnlib.additive_scores(*leaves).backward(torch.tensor(grad))
+    for got, leaf in zip(additive_scores_vjp(*arrays, grad), leaves, strict=True):
+        close(got, leaf.grad)
+
+
+def test_additive_scores_vjp_by_hand():
+    """One feature everywhere: v (1 - h^2) times what the weight is multiplied with."""
+    q, k, W, U, v, g = 0.5, -2.0, 1.5, 0.25, 3.0, 2.0
+    h = np.tanh(q * W + k * U)
+    inner = g * v * (1 - h**2)
+    got = additive_scores_vjp(*(np.full(shape, x) for x, shape in (
+        (q, (1, 1)), (k, (1, 1)), (W, (1, 1)), (U, (1, 1)), (v, (1,)), (g, (1, 1))
+    )))
+    close(np.concatenate([x.ravel() for x in got]), np.array([inner * W, inner * U, inner * q, inner * k, g * h]))
+
+
+def test_additive_scores_vjp_keeps_dtype_and_takes_empty_inputs():
+    for dtype in (np.float16, np.float32):
+        arrays = [x.astype(dtype) for x in additive(12)]
+        for got, x in zip(additive_scores_vjp(*arrays), arrays, strict=False):
+            assert got.dtype == dtype
+            assert got.shape == x.shape
+    for sizes in ({"t_k": 0}, {"t_q": 0}, {"leading": (0,)}):
+        arrays = additive(13, **sizes)
+        got = additive_scores_vjp(*arrays)
+        assert [x.shape for x in got] == [x.shape for x in arrays[:5]]
+        assert not any(x.any() for x in got)
 
 
 @options
@@ -174,3 +214,9 @@ def test_shapes_of_the_gradient_are_checked():
         attention_vjp(q, k, v, np.ones((B, H, T_Q, D_K)))
     with pytest.raises(ValueError, match=r"grad.*\(4, 5\).*\(5, 4\)"):
         softmax_vjp(np.ones((T_Q, T_K)), np.ones((T_K, T_Q)))
+    *arrays, grad = additive(14)
+    with pytest.raises(ValueError, match=r"grad.*\(2, 4, 5\).*\(2, 5, 4\)"):
+        additive_scores_vjp(*arrays, grad.mT)
+    arrays[3] = arrays[3].T
+    with pytest.raises(ValueError, match=r"U_a.*\(7, 2\)"):
+        additive_scores_vjp(*arrays, grad)
