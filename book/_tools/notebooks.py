@@ -55,7 +55,7 @@ class Client(NotebookClient):
         return manager
 
 
-def execute(nb, folder, python=sys.executable, env=None, timeout=120):
+def execute(nb, folder, python=sys.executable, env=None, timeout=300):
     """Run every cell of `nb` in `folder` and keep the outputs in `nb`; raises the errors that no tag allows."""
     client = Client(nb, kernel_name="python3", timeout=timeout, record_timing=False, coalesce_streams=True)
     client.python = str(python)
