@@ -598,6 +598,17 @@ def prose(notebook):
 
 
 @rule
+def table_headers(notebook):
+    """A column without a name says nothing to those who hear the page."""
+    return [
+        f"{cell.id}: a table has a column without a header: {head.strip()}"
+        for cell in notebook.markdown
+        for head in re.findall(r"^(\|.*\|)[ ]*\n\|[\s:|-]+\|[ ]*$", cell.source, re.M)
+        if not all(name.strip() for name in head.strip().strip("|").split("|"))
+    ]
+
+
+@rule
 def code_in_a_row(notebook):
     """Say before a cell what will appear, and after it what it means."""
     complaints, run = [], 0

@@ -256,6 +256,7 @@ BAD = [
     ("plain_markdown", markdown('<img src="a.png">')),
     ("prose", change_each("markdown", lambda c: c.update(source=c.source[: len(c.source) // 3]))),
     ("prose", markdown("word " * 900)),
+    ("table_headers", markdown("| | b |\n|---|---|\n| 1 | 2 |")),
     ("code_in_a_row", every(delete("matrix"), delete("library"), delete("loop-meaning"))),
     ("opening", replace("title", "One sentence that", "![picture]")),
     ("opening", replace("title", "Builds on", "Needs")),
