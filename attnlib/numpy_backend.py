@@ -63,10 +63,11 @@ def blockwise_attention(q, k, v, *, block_size=512, key_mask=None, causal=False,
                 rows, columns = i + np.arange(q_i.shape[-2])[:, None], j + np.arange(k_j.shape[-2])
                 diagonal = columns <= rows + T_k - T_q
                 mask = diagonal if mask is None else mask & diagonal
-            if mask is not None:
+            if mask is None:
+                scores = q_i @ k_j.mT
+            else:
                 k_j, v_j = _hide_unseen(k_j, mask), _hide_unseen(v_j, mask)
-            scores = (q_i if mask is None else _hide_dead(q_i, mask)) @ k_j.mT
-            if mask is not None:
+                scores = _hide_dead(q_i, mask) @ k_j.mT
                 np.copyto(scores, -np.inf, where=~mask)
             new_top = np.maximum(top, scores.max(axis=-1, keepdims=True, initial=-np.inf))
             scores -= _finite(new_top)

@@ -60,12 +60,11 @@ def blockwise_attention(q, k, v, *, block_size=512, key_mask=None, causal=False,
                 columns = torch.arange(j, j + k_j.shape[-2], device=q.device)
                 diagonal = columns <= rows + T_k - T_q
                 mask = diagonal if mask is None else mask & diagonal
-            if mask is not None:
+            if mask is None:
+                scores = q_i @ k_j.mT
+            else:
                 k_j, v_j = _hide_unseen(k_j, mask), _hide_unseen(v_j, mask)
-            alive = None if mask is None else _any(mask, -1).unsqueeze(-1)
-            scores = (q_i if mask is None else torch.where(alive, q_i, 0.0)) @ k_j.mT
-            if mask is not None:
-                scores = scores.masked_fill(~mask, -torch.inf)
+                scores = (_hide_dead(q_i, mask) @ k_j.mT).masked_fill(~mask, -torch.inf)
             # The top only shifts the scores, and softmax does not see a shift: no gradient flows through it.
             new_top = torch.maximum(top, scores.detach().amax(-1, keepdim=True))
             e = torch.exp(scores - _finite(new_top))
@@ -183,7 +182,7 @@ def _scaled_dot(q, k, scale):
 
 def _weights(q, k, mask, scale):
     if mask is not None:
-        q, k = torch.where(_any(mask, -1).unsqueeze(-1), q, 0.0), _hide_unseen(k, mask)
+        q, k = _hide_dead(q, mask), _hide_unseen(k, mask)
     return softmax(_scaled_dot(q, k, scale), mask)
 
 
@@ -229,6 +228,11 @@ def _hide_unseen(x, mask):
     """Rows of k or v that no query may see are set to 0: they may hold anything, and 0 * NaN would still be NaN."""
     seen = _any(mask, -2).unsqueeze(-1)  # (..., T_k, 1)
     return torch.where(seen, x, 0.0)
+
+
+def _hide_dead(q, mask):
+    """The same for queries that may see no key."""
+    return torch.where(_any(mask, -1).unsqueeze(-1), q, 0.0)
 
 
 def _any(mask, axis):

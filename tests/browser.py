@@ -2,8 +2,10 @@
 
 import os
 import shutil
+from contextlib import contextmanager
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
 FLAGS = (
@@ -28,6 +30,14 @@ def find_browser():
     pytest.skip(message)
 
 
-def launch(playwright):
-    """A browser with a fresh profile (playwright makes and removes the folder)."""
-    return playwright.chromium.launch(executable_path=find_browser(), args=list(FLAGS))
+@contextmanager
+def launched():
+    """A browser with a fresh profile (playwright makes and removes the folder), closed at the end of the `with`.
+
+    One for each test file: playwright's event loop must be gone before another file's tests run a kernel.
+    """
+    path = find_browser()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()

@@ -60,7 +60,7 @@ TORCH_BUGS = [
     ("softmax ignores its axis", TORCH_SOFTMAX, TORCH_SOFTMAX.replace("axis)", "-1)"), 0),
     ("mask flipped, softmax", "x.masked_fill(~mask, -torch.inf)", "x.masked_fill(mask, -torch.inf)", 0),
     ("mask flipped, kernel", "mask=mask | ~alive", "mask=~mask | ~alive", 0),
-    ("mask flipped, blockwise", "scores.masked_fill(~mask, -torch.inf)", "scores.masked_fill(mask, -torch.inf)", 0),
+    ("mask flipped, blockwise", "k_j.mT).masked_fill(~mask, ", "k_j.mT).masked_fill(mask, ", 0),
     ("weights transposed, weights", f"return {TORCH_TABLE}", f"return {TORCH_TABLE}.mT", 0),
     ("weights transposed, kernel", KERNEL_INPUTS, "at_least_4d(k), at_least_4d(q), at_least_4d(v),", 0),
     ("weights transposed, blockwise", "e @ v_j", "e.mT @ v_j", 0),

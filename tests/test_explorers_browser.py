@@ -6,8 +6,8 @@ from html import escape
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from browser import find_browser, launch
-from playwright.sync_api import expect, sync_playwright
+from browser import launched
+from playwright.sync_api import expect
 
 from attnlib.corpus import RUNNING_EXAMPLE, parse
 from attnlib.explorers import (
@@ -52,11 +52,8 @@ LIGHT, DARK = "color:#323232;background:#fff", "color:#ced6dd;background:#121212
 
 @pytest.fixture(scope="module")
 def chromium():
-    find_browser()
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from book_build import ROOT, build_book, copy_book
-from browser import find_browser, launch
-from playwright.sync_api import sync_playwright
+from browser import find_browser, launched
 
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
@@ -51,12 +50,8 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    """One Chromium for this file: playwright's event loop must be gone before another file's tests run a kernel."""
-    find_browser()
-    with sync_playwright() as playwright:
-        chromium = launch(playwright)
+    with launched() as chromium:
         yield chromium
-        chromium.close()
 
 
 @pytest.fixture
