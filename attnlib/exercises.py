@@ -30,7 +30,7 @@ VERDICTS = {
     "nan": "The result holds NaN (not a number) or infinity.",
     "differs": "The numbers are not right: at {where} expected {expected:.4f}, got {got:.4f}.",
     # chapter 01
-    "library": "This is the step of nn.GRU. In the paper the reset gate multiplies the old state before U_n.",
+    "library": "The reset gate comes after U_n, as in nn.GRU. In the paper it multiplies the old state before U_n.",
     "keeps": "z is the share of the old state here. In the paper it is the share of the proposal.",
     "order": "The blocks are taken in another order. They stand side by side as r, z, n.",
     "no reset": "The reset gate is not used.",
@@ -272,12 +272,12 @@ def _numbers(x):
 
 
 def _inputs_01():
-    """Pairwise different sizes; two sentences that repeat words; lengths that leave padding."""
+    """Pairwise different sizes; lengths that leave padding; a sentence with a word too often for its reference."""
     rng = np.random.default_rng(1)
     step = tuple(rng.normal(size=shape) for shape in ((4,), (2,), (4, 6), (2, 6)))
     logits, targets = rng.normal(size=(2, 4, 5)), np.array([[3, 1, 4, 2], [4, 2, 0, 0]])
     states, lengths = rng.normal(size=(3, 5, 2)), np.array([5, 2, 3])
-    said, reference = np.array([7, 3, 7, 3, 7, 8, 9, 5]), np.array([3, 7, 3, 7, 8, 4, 6, 5, 9, 7])
+    said, reference = np.array([7, 3, 7, 3, 7, 8, 9, 5]), np.array([3, 7, 3, 7, 8, 4, 6, 5, 9, 2])
     return step, (logits, targets), (states, lengths), (said, reference)
 
 
@@ -337,13 +337,13 @@ def _clipped(a, b):
 
 
 def _inputs_02():
-    """Pairwise different sizes and a width that is not 1; then a query far from all keys."""
+    """Pairwise different sizes and a width that is not 1; then queries far from all keys: both, and one of the two."""
     rng = np.random.default_rng(2)
     q, k, v = (rng.normal(size=shape) for shape in ((2, 3), (5, 3), (5, 4)))
-    return (q, k, v, 0.7), (q + 100, k, v, 0.7)
+    return (q, k, v, 0.7), (q + 100, k, v, 0.7), (q + np.array([[0.0], [100.0]]), k, v, 0.7)
 
 
-_NEAR, _FAR = _inputs_02()
+_NEAR, _FAR, _MIXED = _inputs_02()
 
 
 def _square(q, k):
@@ -577,7 +577,10 @@ EXERCISES = {
         right=_precisions(_clipped),
         inputs=(_SAID,),
         mistakes={
-            "not clipped": [_precisions(lambda a, b: sum(gram in b for gram in a))],
+            "not clipped": [
+                _precisions(lambda a, b: sum(gram in b for gram in a)),
+                _precisions(lambda a, b: _clipped(a, b) if len(a[0]) > 1 else sum(gram in b for gram in a)),
+            ],
             "over reference": [_precisions(_clipped, lambda a, b: b)],
             "sets": [
                 _precisions(lambda a, b: len(set(a) & set(b))),
@@ -588,8 +591,9 @@ EXERCISES = {
     ),
     "02.1": Exercise(
         right=_lookup(gaussian_scores),
-        inputs=(_NEAR, _FAR),
+        inputs=(_NEAR, _FAR, _MIXED),
         mistakes={
+            "one shift": [_lookup(gaussian_scores, _exp_over_sum(-1, np.max))],
             "underflow": [_lookup(gaussian_scores, _by_sum)],
             "no sum": [_lookup(gaussian_scores, np.exp)],
             "no softmax": [_lookup(gaussian_scores, lambda scores: scores)],
