@@ -21,6 +21,7 @@ _LAZY = {
     "fit": ("training", "torch"),
     "gradients": ("gradients", None),
     "layers": ("layers", "torch"),
+    "leaks": ("leaks", None),
     "masked_cross_entropy": ("training", "torch"),
     "metrics": ("metrics", None),
     "plots": ("plots", "matplotlib"),

@@ -128,6 +128,26 @@ VERDICTS = {
     "sign": "The sign is wrong: it is g minus the weighted mean.",
     "sum over columns": "The sum of w g must run over a row, axis -1.",
     "sum over table": "The sum of w g must run over one row, not over the whole table.",
+    # chapter 07
+    "only causal": "The padding may be seen. A key must be real, too.",
+    "only padding": "The future may be seen. A key must not come after its query, too.",
+    "or": "The two masks are joined by or. Both must hold: use and.",
+    "opposite": "True must mean that a query may see a key. Here it means the opposite.",
+    "rows hidden": "The padding is hidden as a query. Hide it as a key: real[:, None, :], not real[:, :, None].",
+    "rows too": "The padding is hidden as a query, too. That only makes rows with nothing to see. Hide the keys.",
+    "not itself": "A query may see its own position.",
+    "next word": "A query sees one position too far: the word after it.",
+    "upside down": "The triangle is upside down: queries see what comes after them, not what came before.",
+    "no mask": "The mask is not used.",
+    "dead NaN": "A row with nothing to see gives 0 / 0, NaN. Its weights must be 0.",
+    "dead uniform": "A row with nothing to see gives equal shares to what it must not see. Its weights must be 0.",
+    "late": "A hidden score far above the others leaves 0 / 0 behind. Mask the scores before the softmax.",
+    "batch as queries": "The function still has its bug. Change a pad, and a real word moves. Take 2 sentences of "
+    "3 words, and it raises an error.",
+    "at the start": "The window starts at the first key, so the new queries see old keys only. Align it at the end.",
+    "whole past": "The future is hidden, but the past has no end. Hide the keys that are w or more places back.",
+    "one more": "The window is one key too wide: with w = 1 a query sees its own place alone.",
+    "whole future": "Keys after the place of a query must be hidden, too.",
 }
 
 
@@ -533,6 +553,59 @@ def _two_heads(scale, cut=_cut, join=lambda heads: heads.swapaxes(0, 1)):
     return function
 
 
+# --- chapter 07: masks ------------------------------------------------------------------------------------------
+
+
+def _inputs_07():
+    """Padding on both sides; a dead row; a hidden score far above the others; as many sentences as words."""
+    rng = np.random.default_rng(7)
+    real = np.array([[True, True, True, True], [True, True, False, False], [False, True, True, True]])
+    scores, mask = rng.normal(size=(2, 3, 4)), rng.random((2, 3, 4)) < 0.6
+    mask[0, 1], mask[1, 2], scores[1, 2, 3] = False, [True, False, True, False], 2000.0
+    square = (*rng.normal(size=(3, 3, 3, 2)), np.arange(3) < np.array([[2], [3], [1]]))
+    cached = tuple(rng.normal(size=shape) for shape in ((2, 6), (5, 6), (5, 4)))
+    return real, (scores, mask), square, [(*cached, np.array(w)) for w in (1, 3)]
+
+
+_REAL, _SCORES_AND_MASK, _SQUARE, _CACHED = _inputs_07()
+
+
+def _join_masks(join, k=0):
+    """A mask (B, T, T): join(real keys, real queries, causal), the last one with diagonal k."""
+
+    def function(real):
+        T = real.shape[1]
+        masks = real[:, None, :], real[:, :, None], np.tri(T, k=k, dtype=bool)[None]
+        return np.broadcast_to(join(*masks), (len(real), T, T)) * 1.0
+
+    return function
+
+
+def _mask_late(scores, mask):
+    kept = softmax(scores) * mask
+    return kept / kept.sum(axis=-1, keepdims=True)
+
+
+def _attend_where(place):
+    """Attention in a batch, with a mask that is a function of real (B, T)."""
+
+    def function(q, k, v, real):
+        scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        return softmax(np.where(place(real), scores, -np.inf)) @ v
+
+    return function
+
+
+def _window(see):
+    """Attention of new queries; see(i, j, w, shift) says whether query i sees key j, with shift = T_k - T_q."""
+
+    def function(q, k, v, w):
+        i, j = np.arange(len(q))[:, None], np.arange(len(k))
+        return attention(q, k, v, see(i, j, w, len(k) - len(q)))
+
+    return function
+
+
 EXERCISES = {
     "01.1": Exercise(
         right=_gru(),
@@ -784,6 +857,63 @@ EXERCISES = {
             "sign": [lambda w, g: -softmax_vjp(w, g)],
             "sum over columns": [lambda w, g: softmax_vjp(w, g, axis=0)],
             "sum over table": [lambda w, g: w * (g - (w * g).sum())],
+        },
+    ),
+    "07.1": Exercise(
+        right=_join_masks(lambda keys, queries, past: keys & past),
+        inputs=((_REAL,),),
+        mistakes={
+            "only causal": [_join_masks(lambda keys, queries, past: past)],
+            "only padding": [_join_masks(lambda keys, queries, past: keys)],
+            "or": [_join_masks(lambda keys, queries, past: keys | past)],
+            "opposite": [
+                _join_masks(lambda keys, queries, past: ~(keys & past)),
+                _join_masks(lambda keys, queries, past: ~keys & past),
+                _join_masks(lambda keys, queries, past: ~keys | ~past),
+            ],
+            "rows hidden": [_join_masks(lambda keys, queries, past: queries & past)],
+            "rows too": [_join_masks(lambda keys, queries, past: keys & queries & past)],
+            "not itself": [_join_masks(lambda keys, queries, past: keys & past, k=-1)],
+            "next word": [_join_masks(lambda keys, queries, past: keys & past, k=1)],
+            "upside down": [_join_masks(lambda keys, queries, past: keys & past.swapaxes(-1, -2))],
+        },
+    ),
+    "07.2": Exercise(
+        right=softmax,
+        inputs=(_SCORES_AND_MASK,),
+        mistakes={
+            "dead NaN": [lambda x, mask: np.where(mask.any(-1, keepdims=True), softmax(x, mask), np.nan)],
+            "dead uniform": [lambda x, mask: softmax(np.where(mask, x, -1e9))],
+            "pads at 0": [lambda x, mask: softmax(x * mask), lambda x, mask: softmax(np.where(mask, x, 0))],
+            "not shared out": [lambda x, mask: softmax(x) * mask],
+            "late": [_mask_late, lambda x, mask: np.nan_to_num(_mask_late(x, mask))],
+            "mask reversed": [lambda x, mask: softmax(x, ~mask)],
+            "no mask": [lambda x, mask: softmax(x)],
+            "wrong axis": [lambda x, mask: softmax(x, mask, axis=-2), lambda x, mask: softmax(x, mask, axis=0)],
+        },
+    ),
+    "07.3": Exercise(
+        right=_attend_where(lambda real: real[:, None, :]),
+        inputs=(_SQUARE,),
+        mistakes={
+            "batch as queries": [_attend_where(lambda real: real)],
+            "rows hidden": [
+                _attend_where(lambda real: real[:, :, None]),
+                lambda q, k, v, real: np.where(real[:, :, None], attention(q, k, v), np.nan),
+            ],
+            "opposite": [_attend_where(lambda real: ~real[:, None, :])],
+            "no mask": [lambda q, k, v, real: attention(q, k, v)],
+        },
+    ),
+    "07.4": Exercise(
+        right=_window(lambda i, j, w, shift: (j <= i + shift) & (j > i + shift - w)),
+        inputs=tuple(_CACHED),
+        mistakes={
+            "at the start": [_window(lambda i, j, w, shift: (j <= i) & (j > i - w))],
+            "whole past": [_window(lambda i, j, w, shift: (j <= i + shift) & (w > 0))],
+            "one more": [_window(lambda i, j, w, shift: (j <= i + shift) & (j >= i + shift - w))],
+            "whole future": [_window(lambda i, j, w, shift: j > i + shift - w)],
+            "no mask": [lambda q, k, v, w: attention(q, k, v)],
         },
     ),
 }

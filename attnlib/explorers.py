@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .numpy_backend import softmax
+from .numpy_backend import causal_mask, softmax
 
 # Every word that a reader of an explorer sees, in one place for translators. {0}, {1} are filled in.
 LABELS = {
@@ -69,6 +69,22 @@ LABELS = {
         "reference": "English",
         "length": "French words",
         "right": "{0} of {1} words right",
+    },
+    "mask": {
+        "caption": "A row is a query, a column a key: 1 if it may see, else why not",
+        "pad": "pad",
+        "later": "later",
+        "both": "both",
+        "queries": "T_q",
+        "keys": "T_k",
+        "length": "real keys",
+        "causal": "causal",
+        "end": "aligned at the end",
+        "left": "padding on the left",
+        "seen": "pairs that may see",
+        "of": "{0} of {1}",
+        "dead": "dead queries",
+        "none": "none",
     },
 }
 
@@ -460,6 +476,31 @@ def translation_explorer(pairs, translations, *, start=0):
     }
     name = f"translation explorer: {len(pairs)} sentences, {len(names)} models"
     return shell("translations", name, f"{static}{_facts(facts)}", data)
+
+
+def mask_explorer(T_q, T_k, length, *, causal=True, largest=8):
+    """A mask to build: T_q queries, T_k keys of which `length` are real; see who may see whom, and who sees nobody.
+
+    The sliders go up to `largest`. Where the padding stands, and at which end a causal mask is aligned, are switches.
+    """
+    words = LABELS["mask"]
+    for name, number, least in (("T_q", T_q, 1), ("T_k", T_k, 1), ("length", length, 0), ("largest", largest, 2)):
+        most = {"length": T_k, "largest": 16}.get(name, largest)
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            raise ValueError(f"{name} must be a whole number from {least} to {most}, got {number!r}")
+
+    pad = np.broadcast_to(np.arange(T_k) >= length, (T_q, T_k))
+    later = ~causal_mask(T_q, T_k) & bool(causal)
+    why = np.select([pad & later, pad, later], [words["both"], words["pad"], words["later"]], "1")
+    rows = [(f"q{i}", [cell("1", 0.5) if text == "1" else cell(text) for text in row]) for i, row in enumerate(why)]
+    seen = ~(pad | later)
+    facts = [
+        (words["seen"], words["of"].format(seen.sum(), seen.size)),
+        (words["dead"], ", ".join(f"q{i}" for i in np.flatnonzero(~seen.any(axis=1))) or words["none"]),
+    ]
+    static = table("map", words["caption"], ["", *(f"k{j}" for j in range(T_k))], rows)
+    data = {"q": T_q, "k": T_k, "length": length, "largest": largest, "causal": bool(causal)}
+    return shell("mask", f"mask explorer: {T_q} queries x {T_k} keys", f"{static}{_facts(facts)}", data)
 
 
 def _out_of_place(said, target):

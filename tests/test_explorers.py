@@ -18,6 +18,7 @@ from attnlib.explorers import (
     alignment_explorer,
     attention_explorer,
     kernel_explorer,
+    mask_explorer,
     scaling_explorer,
     translation_explorer,
 )
@@ -60,6 +61,7 @@ EXPLORERS = {
     "newlines": lambda: attention_explorer(np.eye(2), ["\n\n", " "], ["\r\n\r\n", ""]),
     "scaling": lambda: scaling_explorer(Q, K, FRENCH[:5]),
     "evil scaling": lambda: scaling_explorer(Q, K, EVIL),
+    "mask": lambda: mask_explorer(4, 5, 3),
     "translations": translations,
     "evil translations": lambda: translations([corpus.Pair(EVIL, EVIL)] * 2, {EVIL[0]: [EVIL[::-1]] * 2}),
 }
@@ -238,6 +240,24 @@ def test_the_translations_start_with_the_shortest_and_underline_what_is_wrong():
     assert ([data["words"][i] for i in said], wrong) == (SAID["fixed"][0], [4])
 
 
+@pytest.mark.parametrize(("T_q", "T_k", "length"), [(4, 5, 3), (3, 3, 3), (5, 2, 1), (1, 6, 0), (8, 8, 8)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_mask_table_says_who_sees_whom(T_q, T_k, length, causal):
+    page = Reader(mask_explorer(T_q, T_k, length, causal=causal).html)
+    why = []
+    for i in range(T_q):
+        for j in range(T_k):
+            pad, later = j >= length, causal and j - i > T_k - T_q
+            why.append("both" if pad and later else "pad" if pad else "later" if later else "1")
+    assert page.of("td")[1:] == why
+    assert page.of("th") == [f"k{j}" for j in range(T_k)] + [f"q{i}" for i in range(T_q)]
+    dead = [f"q{i}" for i in range(T_q) if "1" not in why[i * T_k : (i + 1) * T_k]]
+    assert page.of("dd") == [f"{why.count('1')} of {T_q * T_k}", ", ".join(dead) or "none"]
+    colors = [style for (tag, text), style in zip(page.cells, page.shades, strict=True) if tag == "td" and text == "1"]
+    assert set(colors) <= {"background:#2a78d648"}
+    assert sum(map(bool, page.shades)) == len(colors) == why.count("1")
+
+
 def test_right_words_are_a_longest_common_subsequence():
     rng = np.random.default_rng(1)
     for _ in range(500):
@@ -341,6 +361,9 @@ def test_other_content_has_another_id():
         kernel(query=179),
         kernel(width=2),
         kernel(names=("a", "b")),
+        mask_explorer(4, 5, 3),
+        mask_explorer(4, 5, 3, causal=False),
+        mask_explorer(4, 5, 3, largest=9),
         translations(),
         translations(start=1),
         alignment_explorer(WEIGHTS, ENGLISH, FRENCH),
@@ -359,6 +382,7 @@ def test_sizes_in_bytes():
     assert len(EXPLORERS["running"]().html.encode()) < 20_000
     assert len(EXPLORERS["alignment"]().html.encode()) < 20_000
     assert len(alignment_explorer(softmax(scores), words, words, LINKS[:3]).html.encode()) < 10_000
+    assert len(mask_explorer(8, 8, 5).html.encode()) < 10_000
     assert len(scaling_explorer(Q, np.tile(K, (2, 1))[:8], words).html.encode()) < 10_000
     many = translations([corpus.RUNNING_EXAMPLE] * 40, {name: [ENGLISH + FRENCH] * 40 for name in ("one", "two")})
     assert len(many.html.encode()) < 20_000
@@ -375,6 +399,7 @@ def test_jupyter_shows_the_html_and_a_short_name():
     assert repr(EXPLORERS["scaling"]()) == "<scaling explorer: 5 keys, d_k up to 512>"
     assert repr(EXPLORERS["alignment"]()) == "<alignment explorer: 13 words written, 12 read>"
     assert repr(EXPLORERS["kernel"]()) == "<kernel explorer: 5 keys, 66 queries>"
+    assert repr(EXPLORERS["mask"]()) == "<mask explorer: 4 queries x 5 keys>"
     assert repr(translations()) == "<translation explorer: 2 sentences, 2 models>"
 
 
@@ -387,6 +412,7 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
     monkeypatch.setattr(explorers, "LABELS", translated)
     pages = {"attention": attention_explorer(BLOCKED), "scaling": scaling_explorer(Q, K), "kernel": kernel()}
     pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations()}
+    pages |= {"mask": EXPLORERS["mask"]()}
     assert set(pages) == set(translated)
     for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
@@ -464,6 +490,11 @@ BAD = {
     "strings": (lambda: translations(said={"a": ["the cat"] * 2}), r"translations\['a'\] must hold one list of words"),
     "too few": (lambda: translations(said={"a": [["the"]]}), r"translations\['a'\] must hold one list .* a pair, 2"),
     "late start": (lambda: translations(start=2), "start must be from 0 to 1, got 2"),
+    "T_q": (lambda: mask_explorer(9, 5, 3), "T_q must be a whole number from 1 to 8, got 9"),
+    "T_k": (lambda: mask_explorer(4, 0, 0), "T_k must be a whole number from 1 to 8, got 0"),
+    "length": (lambda: mask_explorer(4, 5, 6), "length must be a whole number from 0 to 5, got 6"),
+    "half": (lambda: mask_explorer(4, 5, 2.5), "length must be a whole number from 0 to 5, got 2.5"),
+    "largest": (lambda: mask_explorer(4, 5, 3, largest=17), "largest must be a whole number from 2 to 16, got 17"),
     "pupils": (lambda: kernel(labels=FRENCH), "labels must hold 5 labels, got 12"),
 }
 

@@ -14,6 +14,7 @@ from attnlib.explorers import (
     alignment_explorer,
     attention_explorer,
     kernel_explorer,
+    mask_explorer,
     scaling_explorer,
     translation_explorer,
 )
@@ -45,7 +46,8 @@ SAID = {
     "attention": [list(pair.target) for pair in PAIRS],
 }
 TRANSLATIONS = translation_explorer(PAIRS, SAID, start=2)
-EVERY = [ATTENTION, MASKED, RUNNING, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS]
+MASK = mask_explorer(4, 5, 3)
+EVERY = [ATTENTION, MASKED, RUNNING, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS, MASK]
 ONE = scaling_explorer(Q, K[:1])
 LIGHT, DARK = "color:#323232;background:#fff", "color:#ced6dd;background:#121212"
 
@@ -382,6 +384,61 @@ def test_the_slider_chooses_a_sentence_by_its_length(show, frame):
     assert lines == "underline"
 
 
+# --- mask ---
+
+
+def check_mask(root, T_q, T_k, length, causal=True, end=True, left=False):
+    """Every cell says whether its query may see its key, and if not, why."""
+    why = []
+    for i in range(T_q):
+        for j in range(T_k):
+            pad = j < T_k - length if left else j >= length
+            later = causal and j > i + (T_k - T_q if end else 0)
+            why.append("both" if pad and later else "pad" if pad else "later" if later else "1")
+    dead = [f"q{i}" for i in range(T_q) if "1" not in why[i * T_k : (i + 1) * T_k]]
+    facts = [f"{why.count('1')} of {T_q * T_k}", ", ".join(dead) or "none"]
+    expect(root.locator("dd")).to_have_text(facts)
+    assert cells(root) == why
+    assert root.locator("th").all_inner_texts() == [f"k{j}" for j in range(T_k)] + [f"q{i}" for i in range(T_q)]
+    colored = [style is not None for style in root.locator("tbody td").evaluate_all(STYLES)]
+    assert colored == [text == "1" for text in why]
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_sizes_and_switches_of_the_mask(show, frame):
+    root = show(MASK, frame=frame)
+    check_mask(root, 4, 5, 3)
+    queries, keys, length = (root.get_by_role("slider", name=name) for name in ("T_q", "T_k", "real keys"))
+    causal, end, left = (root.get_by_role("checkbox", name=name) for name in ("causal", "end", "left"))
+    queries.fill("1")  # the second choice: 2
+    check_mask(root, 2, 5, 3)
+    end.uncheck()
+    check_mask(root, 2, 5, 3, end=False)
+    keys.fill("6")
+    length.fill("6")
+    check_mask(root, 2, 7, 6, end=False)
+    left.check()
+    check_mask(root, 2, 7, 6, end=False, left=True)
+    keys.fill("1")  # fewer keys than real ones: all are real
+    check_mask(root, 2, 2, 2, end=False, left=True)
+    queries.fill("7")
+    end.check()
+    check_mask(root, 8, 2, 2, left=True)
+    causal.uncheck()
+    check_mask(root, 8, 2, 2, causal=False, left=True)
+    length.fill("0")
+    check_mask(root, 8, 2, 0, causal=False, left=True)
+
+
+def test_the_mask_by_keyboard(show):
+    page = show(MASK)
+    for key, size in (("ArrowRight", 5), ("Home", 1), ("End", 8)):
+        page.get_by_role("slider", name="T_q").press(key)
+        check_mask(page, size, 5, 3)
+    page.get_by_role("checkbox", name="causal").press("Space")
+    check_mask(page, 8, 5, 3, causal=False)
+
+
 # --- many on a page, and none of the scripts ---
 
 
@@ -418,7 +475,7 @@ def test_the_script_leaves_no_name_behind(show):
 @pytest.mark.parametrize(
     "explorer",
     [*EVERY, ONE],
-    ids=["attention", "masked", "running", "scaling", "kernel", "alignment", "translations", "one-key"],
+    ids=["attention", "masked", "running", "scaling", "kernel", "alignment", "translations", "mask", "one-key"],
 )
 def test_without_scripts_the_same_table_stands(show, explorer):
     """No dead control, and what the script draws first is what Python drew, to the last color."""
@@ -471,7 +528,7 @@ HOST = """
 def test_styles_of_the_page_change_nothing(show):
     states = []
     for styles in ("", HOST):
-        page = show(ATTENTION, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS, styles=styles)
+        page = show(ATTENTION, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS, MASK, styles=styles)
         kinds = "svg, text, caption, tr, td, th, tbody i, dt, dd, mark, button, input, label, [role=status], "
         nodes = page.locator(kinds + ".words, .words *")
         states.append(
@@ -492,7 +549,7 @@ def test_phone(show):
     page = show(*EVERY, width=390, is_mobile=True, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = page.locator(".scroll").evaluate_all("boxes => boxes.map(box => box.scrollWidth > box.clientWidth)")
-    assert wide == [False, False, True, False, False, True, False]
+    assert wide == [False, False, True, False, False, True, False, False]
     assert np.min(page.locator("button").evaluate_all(BOXES)) >= 24  # a finger hits them
     box = page.locator(".scroll").nth(2)
     last = page.locator("tbody").nth(2).locator("td").nth(11)
@@ -511,8 +568,8 @@ def test_axe_finds_nothing(show, colors, width):
 
 
 def test_focus_is_seen(show):
-    page = show(ATTENTION, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS)
-    for _ in range(16):
+    page = show(ATTENTION, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS, MASK)
+    for _ in range(22):
         page.keyboard.press("Tab")
         outline = page.locator(":focus").evaluate("element => getComputedStyle(element).outline")
         assert outline.endswith("solid 2px")
