@@ -28,6 +28,7 @@ _LAZY = {
     "seed_everything": ("training", "torch"),
     "seq2seq": ("seq2seq", "torch"),
     "training": ("training", "torch"),
+    "transformer": ("transformer", "torch"),
 }
 
 
