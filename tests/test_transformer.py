@@ -316,14 +316,16 @@ def french_model(**options):
 
 @pytest.fixture(scope="module")
 def overfitted():
+    """A model that the loop of the course taught a few sentences by heart, and its losses."""
     model = french_model()
-    train(model, corpus.make_batch([corpus.parse(text) for text in FRENCH]), steps=60)
-    return model
+    batch = corpus.make_batch([corpus.parse(text) for text in FRENCH])
+    options = {"steps": 60, "lr": 1e-2, "warmup": 10, "device": "cpu"}
+    return model, training.fit(model, itertools.repeat(batch), loss=seq2seq.seq2seq_loss, **options).losses
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_translate(overfitted, beam):
-    assert seq2seq.translate(overfitted, FRENCH, beam=beam) == [
+    assert seq2seq.translate(overfitted[0], FRENCH, beam=beam) == [
         (list(corpus.parse(text).target), None) for text in FRENCH
     ]
 
@@ -449,13 +451,9 @@ def test_the_same_seed_gives_the_same_bits(name):
         torch.use_deterministic_algorithms(before)
 
 
-def test_the_loop_of_the_course_trains_it():
-    batch = corpus.make_batch([corpus.parse(text) for text in FRENCH])
-    model = french_model()
-    history = training.fit(
-        model, itertools.repeat(batch), loss=seq2seq.seq2seq_loss, steps=60, lr=1e-2, warmup=10, device="cpu"
-    )
-    assert history.losses[-1] < 0.1 < history.losses[0]
+def test_the_loop_of_the_course_trains_it(overfitted):
+    model, losses = overfitted
+    assert losses[-1] < 0.1 < losses[0]
     assert not model.training
 
 
