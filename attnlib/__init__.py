@@ -15,6 +15,7 @@ __all__ = list(functional.__all__)
 # What is imported on first use: name -> (module, the package that it needs beyond NumPy).
 _LAZY = {
     "corpus": ("corpus", None),
+    "costs": ("costs", None),
     "device": ("training", "torch"),
     "exercises": ("exercises", None),
     "explorers": ("explorers", None),
@@ -28,6 +29,7 @@ _LAZY = {
     "seed_everything": ("training", "torch"),
     "seq2seq": ("seq2seq", "torch"),
     "training": ("training", "torch"),
+    "transformer": ("transformer", "torch"),
 }
 
 

@@ -19,6 +19,8 @@ __all__ = [
     "dot_scores",
     "gaussian_scores",
     "general_scores",
+    "grouped_attention",
+    "grouped_attention_weights",
     "merge_heads",
     "multi_head_attention",
     "padding_mask",
@@ -283,6 +285,50 @@ def repeat_kv(x, num_heads):
     return backend.repeat_kv(x, num_heads)
 
 
+def grouped_attention_weights(q, k, mask=None, *, key_mask=None, causal=False, scale=None):
+    r"""`attention_weights` where a group of query heads shares the keys of one key-value head.
+
+    Args:
+        q: (..., h, T_q, d_k), h query heads.
+        k: (..., g, T_k, d_k), g key-value heads; g divides h. Query head i asks key-value head i // (h / g).
+        mask: boolean, (T_q, T_k) or full rank (..., h, T_q, T_k) with each axis whole or 1; True = may attend.
+        key_mask: boolean, (first axis, T_k), or (T_k,) if q has no axis before the heads.
+        causal, scale: as in `attention_weights`.
+    Returns:
+        (..., h, T_q, T_k): the numbers of `attention_weights(q, repeat_kv(k, h), ...)`, without the copies of k.
+    Raises:
+        TypeError, ValueError: as in `attention_weights`; also h no multiple of g.
+    Source:
+        Ainslie et al. 2023, GQA, https://arxiv.org/abs/2305.13245
+    """
+    backend = _backend(q=q, k=k, mask=mask, key_mask=key_mask)
+    q, k = shapes.as_numbers(q=q, k=k)
+    mask, key_mask = shapes.as_mask("mask", mask), shapes.as_mask("key_mask", key_mask)
+    scale = shapes.check_grouped(q, k, None, mask, key_mask, causal, scale)
+    return backend.grouped_attention_weights(q, k, mask, key_mask=key_mask, causal=causal, scale=scale)
+
+
+def grouped_attention(q, k, v, mask=None, *, key_mask=None, causal=False, scale=None):
+    r"""`attention` where a group of query heads shares the keys and values of one key-value head.
+
+    Args:
+        q, k, mask, key_mask, causal, scale: as in `grouped_attention_weights`.
+        v: (..., g, T_k, d_v), one value for each key.
+    Returns:
+        (..., h, T_q, d_v): the numbers of `attention(q, repeat_kv(k, h), repeat_kv(v, h), ...)`. k and v are not
+        copied to h heads: to its key-value head, a group of h / g query heads is h / g times as many queries.
+    Raises:
+        TypeError, ValueError: as in `attention`; also h no multiple of g.
+    Source:
+        Ainslie et al. 2023, GQA, https://arxiv.org/abs/2305.13245
+    """
+    backend = _backend(q=q, k=k, v=v, mask=mask, key_mask=key_mask)
+    q, k, v = shapes.as_numbers(q=q, k=k, v=v)
+    mask, key_mask = shapes.as_mask("mask", mask), shapes.as_mask("key_mask", key_mask)
+    scale = shapes.check_grouped(q, k, v, mask, key_mask, causal, scale)
+    return backend.grouped_attention(q, k, v, mask, key_mask=key_mask, causal=causal, scale=scale)
+
+
 def multi_head_attention(
     x, W_q, W_k, W_v, W_o, num_heads, *, num_kv_heads=None, memory=None, mask=None, key_mask=None, causal=False
 ):
@@ -296,7 +342,8 @@ def multi_head_attention(
         key_mask: boolean, (first axis, T_k), or (T_k,) for a 2-D x. What it hides in `memory` may hold anything.
         causal: as in `attention_weights`.
     Returns:
-        (..., T_q, d_out). Tensors of float16 and bfloat16 are projected in their own precision.
+        (..., T_q, d_out). Tensors of float16 and bfloat16 are projected in their own precision. Keys and values stay
+        g heads: they are not copied to h.
     Raises:
         TypeError, ValueError: as in `attention`; also head counts that do not divide.
     Source:

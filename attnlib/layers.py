@@ -1,8 +1,9 @@
-"""Attention as layers with learned weights: additive, Luong's scores, and Luong's location and local attention.
+"""Attention as layers with learned weights: additive, Luong's scores, location and local attention, many heads.
 
-Each layer turns scores of `attnlib.functional` into weights with `attnlib.softmax` and returns the weighted sum of the
-keys, called the context. Call a layer with all queries at once; a decoder, which asks one query at a time about the
-same keys, calls `prepare(keys, key_mask)` once and `attend(query, prepared)` at every step: the same numbers.
+`MultiHeadAttention` and its cache come last; what follows is about the others. Each turns scores of
+`attnlib.functional` into weights with `attnlib.softmax` and returns the weighted sum of the keys, called the context.
+Call a layer with all queries at once; a decoder, which asks one query at a time about the same keys, calls
+`prepare(keys, key_mask)` once and `attend(query, prepared)` at every step: the same numbers.
 
 Shapes: query (B, T_q, d_query), keys (B, T_k, d_key), key_mask (B, T_k) with True = a real token,
 context (B, T_q, d_key), weights (B, T_q, T_k).
@@ -195,6 +196,235 @@ class LocalAttention(_Attention):
             return tokens * torch.sigmoid(guess).unsqueeze(-1)
         t = torch.arange(first, first + query.shape[1], device=query.device)
         return torch.minimum(t.reshape(1, -1, 1), tokens - 1)
+
+
+class KeyValueCache:
+    r"""The keys and values that a `MultiHeadAttention` has projected so far, so that no token is projected twice.
+
+    An empty cache is for decoding: self-attention appends the tokens of each call. A cache that `prepare` returns
+    holds a memory, for cross-attention: it is read, never changed.
+
+    keys: (B, g, T, d_k), values: (B, g, T, d_k), None while it is empty. key_mask: (B, T) of a memory, or None.
+    Tokens are written into room that doubles when it is full, so n steps copy O(n) numbers, not O(n^2), and take up
+    to twice the memory. Where gradients are recorded, nothing may be written over, and every step copies.
+
+    >>> layer, cache = MultiHeadAttention(d_model=6, num_heads=3), KeyValueCache()
+    >>> for x in torch.ones(2, 5, 6).split(1, dim=1):  # a token at a time
+    ...     output = layer(x, causal=True, cache=cache)
+    >>> len(cache), tuple(cache.keys.shape), tuple(output.shape)
+    (5, (2, 3, 5, 2), (2, 1, 6))
+    """
+
+    def __init__(self):
+        self._keys = self._values = self.key_mask = None
+        self._length, self.of_memory = 0, False
+
+    def __len__(self):
+        return self._length
+
+    @property
+    def keys(self):
+        return None if self._keys is None else self._keys.narrow(2, 0, self._length)
+
+    @property
+    def values(self):
+        return None if self._values is None else self._values.narrow(2, 0, self._length)
+
+    def append(self, keys, values):
+        """Add the keys and values (B, g, T, d_k) of T more tokens."""
+        if self.of_memory:
+            raise ValueError("cache must be one that may grow, got that of a memory")
+        shapes.check_shape("values", values, keys.shape)
+        if self._keys is not None:
+            B, g, _, d_k = self._keys.shape
+            shapes.check_shape("keys", keys, (B, g, keys.shape[2], d_k))
+        self._keys = _appended(self._keys, keys, self._length)
+        self._values = _appended(self._values, values, self._length)
+        self._length += keys.shape[2]
+
+    def rows(self, index):
+        """A new cache with the sentences `index` (a tensor of whole numbers), in that order: for a beam search."""
+        chosen = KeyValueCache()
+        chosen._length, chosen.of_memory = self._length, self.of_memory
+        if self._keys is not None:
+            chosen._keys, chosen._values = self.keys[index], self.values[index]
+        chosen.key_mask = None if self.key_mask is None else self.key_mask[index]
+        return chosen
+
+
+class MultiHeadAttention(nn.Module):
+    r"""concat(head_1, ..., head_h) W_o, where each head attends with its own projections of x and of the memory.
+
+    Args:
+        d_model: features of a token, in and out. num_heads: h, which divides d_model; d_k = d_model / h.
+        num_kv_heads: g, which divides h; h if None. g < h is grouped-query, g = 1 multi-query attention.
+        bias: a bias b_q, b_k, b_v, b_o joins every projection.
+        scale: multiplies q k^T; 1 / sqrt(d_k) if None.
+    Parameters:
+        W_q (d_model, h d_k), W_k and W_v (d_model, g d_k), W_o (h d_k, d_model).
+    Source:
+        Vaswani et al. 2017, section 3.2.2, https://arxiv.org/abs/1706.03762
+
+    >>> layer = MultiHeadAttention(d_model=6, num_heads=3)
+    >>> tuple(layer(torch.ones(2, 4, 6), memory=torch.ones(2, 5, 6)).shape)
+    (2, 4, 6)
+    >>> tuple(layer.weights(torch.ones(2, 4, 6), memory=torch.ones(2, 5, 6)).shape)
+    (2, 3, 4, 5)
+    """
+
+    def __init__(self, d_model, num_heads, num_kv_heads=None, bias=False, *, scale=None):
+        super().__init__()
+        d_model = shapes.check_whole("d_model", d_model, least=1)
+        num_heads = shapes.check_heads("num_heads", num_heads, d_model, "d_model")
+        num_heads, num_kv_heads = shapes.check_groups(num_heads, num_heads if num_kv_heads is None else num_kv_heads)
+        shapes.check_flag("bias", bias)
+        self.d_model, self.num_heads, self.num_kv_heads = d_model, num_heads, num_kv_heads
+        self.scale = shapes.check_scale(scale)
+        d_kv = num_kv_heads * (d_model // num_heads)
+        self.W_q = _weight(d_model, d_model)
+        self.W_k = _weight(d_model, d_kv)
+        self.W_v = _weight(d_model, d_kv)
+        self.W_o = _weight(d_model, d_model)
+        for name, size in (("b_q", d_model), ("b_k", d_kv), ("b_v", d_kv), ("b_o", d_model)):
+            self.register_parameter(name, nn.Parameter(torch.zeros(size)) if bias else None)
+
+    def forward(self, x, memory=None, *, mask=None, key_mask=None, causal=False, cache=None):
+        r"""What each token of x finds in the memory.
+
+        Args:
+            x: (B, T_q, d_model), asks. memory: (B, T_k, d_model), answers; x itself if None (self-attention).
+            mask: boolean, (T_q, T_k) or (B, h, T_q, T_k) with each axis whole or 1; True = may attend.
+            key_mask: boolean, (B, T_k); True = a real key, False = padding, which may hold anything.
+            causal: query i sees key j only if j <= i + T_k - T_q.
+            cache: a `KeyValueCache`, instead of a memory. An empty one, or one of earlier calls: the tokens of x are
+                appended, and T_k counts all of them. One of `prepare`: its memory answers, under its own key_mask.
+        Returns:
+            (B, T_q, d_model). A query that may see no key gets 0 (with a bias: b_o).
+        Raises:
+            TypeError, ValueError: as in `functional.multi_head_attention`; a memory or a key_mask beside a cache that
+            already has it.
+        """
+        q, k, v, key_mask = self._heads(x, memory, key_mask, cache)
+        if cache is not None and not cache.of_memory:
+            # First the checks: a call that fails must leave the cache as it was.
+            scores = (x.shape[0], self.num_heads, x.shape[1], len(cache) + x.shape[1])
+            shapes.check_mask("mask", shapes.as_mask("mask", mask), scores)
+            shapes.check_flag("causal", causal)
+            cache.append(k, v)
+            k, v = cache.keys, cache.values
+        out = functional.grouped_attention(q, k, v, mask, key_mask=key_mask, causal=causal, scale=self.scale)
+        return _projected(functional.merge_heads(out), self.W_o, self.b_o)
+
+    def weights(self, x, memory=None, *, mask=None, key_mask=None, causal=False, cache=None):
+        """The weights with which `forward` averages: (B, h, T_q, T_k). A cache must be one of `prepare`."""
+        if cache is not None and not cache.of_memory:
+            raise ValueError("cache must be one of prepare(memory): weights must not append to it")
+        q, k, _, key_mask = self._heads(x, memory, key_mask, cache)
+        return functional.grouped_attention_weights(q, k, mask, key_mask=key_mask, causal=causal, scale=self.scale)
+
+    def prepare(self, memory, key_mask=None):
+        """A cache with the keys and values of a memory, projected once for all the calls that ask it."""
+        cache = KeyValueCache()
+        cache.append(*self._keys_values("memory", memory, key_mask))
+        cache.key_mask, cache.of_memory = key_mask, True
+        return cache
+
+    def _heads(self, x, memory, key_mask, cache):
+        """Queries, keys and values in heads, and the mask of the keys; new keys are not yet in the cache."""
+        shapes.same_library(W_q=self.W_q, x=x, memory=memory)
+        shapes.as_numbers(W_q=self.W_q, x=x, **({} if memory is None else {"memory": memory}))
+        shapes.check_last("x", x, "(B, T_q, d_model)", self.d_model)
+        q = functional.split_heads(_projected(x, self.W_q, self.b_q), self.num_heads)
+        if cache is not None and not isinstance(cache, KeyValueCache):
+            raise TypeError(f"cache must be a KeyValueCache, got {type(cache).__name__}")
+        if cache is not None and memory is not None:
+            raise ValueError("memory must be None beside a cache: the cache of a memory comes from prepare(memory)")
+        if cache is not None and cache.of_memory:
+            if key_mask is not None:
+                raise ValueError("key_mask must be None beside a prepared cache: prepare(memory, key_mask) takes it")
+            return q, cache.keys, cache.values, cache.key_mask
+        if cache is not None and key_mask is not None:  # of all keys; the last ones are those of x
+            shapes.check_shape("key_mask", key_mask, (x.shape[0], len(cache) + x.shape[1]))
+            return q, *self._keys_values("x", x, key_mask.narrow(1, len(cache), x.shape[1])), key_mask
+        if memory is None:
+            return q, *self._keys_values("x", x, key_mask), key_mask
+        return q, *self._keys_values("memory", memory, key_mask), key_mask
+
+    def _keys_values(self, name, x, key_mask):
+        """Keys and values (B, g, T, d_k) of tokens; padding is 0 before it is projected, since 0 * NaN is NaN."""
+        shapes.check_last(name, x, "(B, T_k, d_model)", self.d_model)
+        key_mask = shapes.as_mask("key_mask", key_mask)
+        if key_mask is not None:
+            shapes.check_shape("key_mask", key_mask, x.shape[:2])
+            x = x.masked_fill(~key_mask.unsqueeze(-1), 0.0)
+        return tuple(
+            functional.split_heads(_projected(x, W, b), self.num_kv_heads)
+            for W, b in ((self.W_k, self.b_k), (self.W_v, self.b_v))
+        )
+
+    @classmethod
+    def from_torch(cls, module):
+        r"""A layer with copies of the weights of a `torch.nn.MultiheadAttention`: the same numbers.
+
+        PyTorch's `key_padding_mask` and boolean `attn_mask` mean True = ignore: `torch_key_padding_mask(key_mask)`
+        and `~mask` stand there for our masks. A sequence of nothing but padding gives NaN or a number there, depending
+        on flags; here 0 (with a bias: b_o).
+
+        Args:
+            module: its `batch_first` plays no role: this layer always takes the batch first.
+        Raises:
+            TypeError: no nn.MultiheadAttention.
+            ValueError: kdim or vdim other than embed_dim, add_bias_kv, add_zero_attn; or dropout above 0, which this
+            layer does not have: set `module.dropout = 0.0` to take the weights as they are used in eval mode.
+        """
+        if not isinstance(module, nn.MultiheadAttention):
+            raise TypeError(f"module must be a torch.nn.MultiheadAttention, got {type(module).__name__}")
+        for name, got, wanted in (
+            ("kdim", module.kdim, module.embed_dim), ("vdim", module.vdim, module.embed_dim),
+            ("add_bias_kv", module.bias_k is not None, False), ("add_zero_attn", module.add_zero_attn, False),
+            ("dropout", module.dropout, 0),
+        ):  # fmt: skip
+            if got != wanted:
+                hint = "; set module.dropout = 0.0 to take the weights as eval mode uses them"
+                raise ValueError(f"module must have {name} = {wanted}, got {got}" + hint * (name == "dropout"))
+        weight, bias = module.in_proj_weight, module.in_proj_bias
+        layer = cls(module.embed_dim, module.num_heads, bias=bias is not None).to(weight)
+        with torch.no_grad():  # PyTorch stacks the three matrices, and keeps every matrix transposed
+            for mine, block in zip((layer.W_q, layer.W_k, layer.W_v), weight.chunk(3), strict=True):
+                mine.copy_(block.T)
+            layer.W_o.copy_(module.out_proj.weight.T)
+            if bias is not None:
+                for mine, block in zip((layer.b_q, layer.b_k, layer.b_v), bias.chunk(3), strict=True):
+                    mine.copy_(block)
+                layer.b_o.copy_(module.out_proj.bias)
+        return layer.train(module.training)
+
+
+def torch_key_padding_mask(key_mask):
+    """PyTorch's `key_padding_mask` (True = ignore) from a `key_mask` (True = a real key): the one converter."""
+    key_mask = shapes.as_mask("key_mask", key_mask)
+    if not shapes.is_tensor(key_mask):
+        raise TypeError(f"key_mask must be a torch tensor, got {type(key_mask).__name__}")
+    return ~key_mask
+
+
+def _appended(buffer, x, length):
+    """A buffer that holds x after its first `length` tokens (B, g, T, d)."""
+    if buffer is None:
+        return x
+    end = length + x.shape[2]
+    if buffer.requires_grad or x.requires_grad:  # autograd needs the old numbers: no writing over them
+        return torch.cat([buffer.narrow(2, 0, length), x], 2)
+    if end > buffer.shape[2]:
+        room = buffer.new_empty(*buffer.shape[:2], 2 * end, buffer.shape[3])
+        room.narrow(2, 0, length).copy_(buffer.narrow(2, 0, length))
+        buffer = room
+    buffer.narrow(2, length, x.shape[2]).copy_(x)
+    return buffer
+
+
+def _projected(x, W, b):
+    return x @ W if b is None else x @ W + b
 
 
 def _weight(*shape):

@@ -147,6 +147,36 @@ def repeat_kv(x, num_heads):
     return np.repeat(x, num_heads // x.shape[-3], axis=-3)
 
 
+def grouped_attention_weights(q, k, mask=None, *, key_mask=None, causal=False, scale=None):
+    q, mask, key_mask, shape = _as_more_queries(q, k, mask, key_mask, causal)
+    return attention_weights(q, k, mask, key_mask=key_mask, scale=scale).reshape(*shape, k.shape[-2])
+
+
+def grouped_attention(q, k, v, mask=None, *, key_mask=None, causal=False, scale=None):
+    q, mask, key_mask, shape = _as_more_queries(q, k, mask, key_mask, causal)
+    return attention(q, k, v, mask, key_mask=key_mask, scale=scale).reshape(*shape, v.shape[-1])
+
+
+def _as_more_queries(q, k, mask, key_mask, causal):
+    """To its key-value head, a group of r query heads is r times as many queries: (..., g, r T_q, d_k)."""
+    *leading, h, T_q, d_k = q.shape
+    g, T_k = k.shape[-3], k.shape[-2]
+    r = h // g
+    if key_mask is not None and not leading:  # the heads become the first axis: each gets the same key mask
+        key_mask = np.broadcast_to(key_mask, (g, T_k))
+    if causal:
+        seen = causal_mask(T_q, T_k)
+        mask = seen if mask is None else mask & seen
+    if mask is not None:
+        if mask.ndim == 2:
+            mask = mask[None]  # (1, T_q, T_k)
+        *first, heads, _, keys = mask.shape
+        groups = (g, r) if heads == h else (1, 1)  # one mask for all heads stays one
+        mask = mask.reshape(*first, *groups, *mask.shape[-2:])
+        mask = np.broadcast_to(mask, (*first, groups[0], r, T_q, keys)).reshape(*first, groups[0], r * T_q, keys)
+    return q.reshape(*leading, g, r * T_q, d_k), mask, key_mask, (*leading, h, T_q)
+
+
 def multi_head_attention(
     x, W_q, W_k, W_v, W_o, num_heads, *, num_kv_heads=None, memory=None, mask=None, key_mask=None, causal=False
 ):
@@ -155,14 +185,12 @@ def multi_head_attention(
     if key_mask is not None:  # before the projections: 0 * NaN would spoil the gradients of W_k and W_v
         kept = _key_mask_as_mask(key_mask, memory.ndim).swapaxes(-1, -2)  # (..., T_k, 1)
         memory = np.where(kept, memory, memory.dtype.type(0))
-    if x.ndim == 2 and key_mask is not None:  # the heads become the first axis: each gets the same key mask
-        key_mask = np.broadcast_to(key_mask, (num_heads, *key_mask.shape))
 
     def whole(x, memory, W_q, W_k, W_v, W_o):
         q = split_heads(x @ W_q, num_heads)  # (..., h, T_q, d_k)
-        k = repeat_kv(split_heads(memory @ W_k, num_kv_heads), num_heads)  # (..., h, T_k, d_k)
-        v = repeat_kv(split_heads(memory @ W_v, num_kv_heads), num_heads)  # (..., h, T_k, d_v)
-        return merge_heads(attention(q, k, v, mask, key_mask=key_mask, causal=causal)) @ W_o
+        k = split_heads(memory @ W_k, num_kv_heads)  # (..., g, T_k, d_k)
+        v = split_heads(memory @ W_v, num_kv_heads)  # (..., g, T_k, d_v)
+        return merge_heads(grouped_attention(q, k, v, mask, key_mask=key_mask, causal=causal)) @ W_o
 
     return _in_working_precision(whole, x, memory, W_q, W_k, W_v, W_o)
 

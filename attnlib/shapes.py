@@ -76,7 +76,7 @@ def check_softmax(scores, mask, axis, name="scores"):
     axis = check_whole("axis", axis)
     if not -scores.ndim <= axis < scores.ndim:
         raise ValueError(f"axis must be one of the {scores.ndim} axes of {name}, got {axis} for shape {_shape(scores)}")
-    if mask is not None and not _spans(_shape(mask), _shape(scores)[-mask.ndim:] if mask.ndim else ()):
+    if mask is not None and not _spans(_shape(mask), _shape(scores)[-mask.ndim :] if mask.ndim else ()):
         raise ValueError(f"mask must broadcast to the scores' shape {_shape(scores)}, got {_shape(mask)}")
     return axis
 
@@ -87,10 +87,7 @@ def check_scores(q, k, same_features=True):
         if x.ndim < 2:
             raise ValueError(f"{name} must have at least 2 axes (..., T, d), got shape {_shape(x)}")
     _check_leading("k", k, "q", q)
-    if same_features and q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"k must have the last axis of q, d_k = {q.shape[-1]}, got {k.shape[-1]} in shape {_shape(k)}")
-    if q.shape[-1] == 0 or k.shape[-1] == 0:
-        raise ValueError(f"q and k must have at least 1 feature, got shapes {_shape(q)} and {_shape(k)}")
+    _check_features(q, k, same_features)
 
 
 def check_attention(q, k, v, mask, key_mask, causal, scale):
@@ -100,11 +97,31 @@ def check_attention(q, k, v, mask, key_mask, causal, scale):
         if v.ndim < 2:
             raise ValueError(f"v must have at least 2 axes (..., T_k, d_v), got shape {_shape(v)}")
         _check_leading("v", v, "k", k)
-        if v.shape[-2] != k.shape[-2]:
-            raise ValueError(f"v must have one row a key, T_k = {k.shape[-2]}, got {v.shape[-2]} in shape {_shape(v)}")
+        _check_rows(v, k)
     scores = (*_shape(q)[:-1], k.shape[-2])
     check_mask("mask", mask, scores)
     check_key_mask(key_mask, scores)
+    check_flag("causal", causal)
+    return check_scale(scale)
+
+
+def check_grouped(q, k, v, mask, key_mask, causal, scale):
+    """All inputs of grouped_attention; v is None for the weights. Returns the scale as a float, or None."""
+    check_rank("q", q, 3, "(..., h, T_q, d_k)")
+    check_rank("k", k, 3, "(..., g, T_k, d_k)")
+    _check_before_heads("k", k, "q", q)
+    if k.shape[-3] == 0 or q.shape[-3] % k.shape[-3]:
+        raise ValueError(
+            f"q must have a multiple of the heads of k, {k.shape[-3]}, got {q.shape[-3]} in shape {_shape(q)}"
+        )
+    _check_features(q, k)
+    if v is not None:
+        check_rank("v", v, 3, "(..., g, T_k, d_v)")
+        _check_leading("v", v, "k", k)
+        _check_rows(v, k)
+    scores = (*_shape(q)[:-1], k.shape[-2])
+    check_mask("mask", mask, scores)
+    check_key_mask(key_mask, (*scores[:-3], *scores[-2:]))
     check_flag("causal", causal)
     return check_scale(scale)
 
@@ -273,6 +290,24 @@ def _check_real(name, number):
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {number}")
     return number
+
+
+def _check_features(q, k, same=True):
+    if same and q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"k must have the last axis of q, d_k = {q.shape[-1]}, got {k.shape[-1]} in shape {_shape(k)}")
+    if q.shape[-1] == 0 or k.shape[-1] == 0:
+        raise ValueError(f"q and k must have at least 1 feature, got shapes {_shape(q)} and {_shape(k)}")
+
+
+def _check_rows(v, k):
+    if v.shape[-2] != k.shape[-2]:
+        raise ValueError(f"v must have one row a key, T_k = {k.shape[-2]}, got {v.shape[-2]} in shape {_shape(v)}")
+
+
+def _check_before_heads(name, x, other_name, other):
+    if x.shape[:-3] != other.shape[:-3]:
+        expected = f"the axes of {other_name} before the heads, {_shape(other)[:-3]}"
+        raise ValueError(f"{name} must have {expected}, got {_shape(x)[:-3]} in shape {_shape(x)}")
 
 
 def _check_leading(name, x, other_name, other):

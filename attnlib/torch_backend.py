@@ -139,6 +139,38 @@ def repeat_kv(x, num_heads):
     return x.repeat_interleave(num_heads // x.shape[-3], dim=-3)
 
 
+def grouped_attention_weights(q, k, mask=None, *, key_mask=None, causal=False, scale=None):
+    q, mask, key_mask, shape = _as_more_queries(q, k, mask, key_mask, causal)
+    return attention_weights(q, k, mask, key_mask=key_mask, scale=scale).reshape(*shape, k.shape[-2])
+
+
+def grouped_attention(q, k, v, mask=None, *, key_mask=None, causal=False, scale=None):
+    if causal and q.shape[-2] == k.shape[-2] > 0 and mask is None and key_mask is None:
+        return _fused(q, k, v, causal=True, scale=scale)  # the kernel groups by itself: no table for the mask
+    q, mask, key_mask, shape = _as_more_queries(q, k, mask, key_mask, causal)
+    return attention(q, k, v, mask, key_mask=key_mask, scale=scale).reshape(*shape, v.shape[-1])
+
+
+def _as_more_queries(q, k, mask, key_mask, causal):
+    """To its key-value head, a group of r query heads is r times as many queries: (..., g, r T_q, d_k)."""
+    *leading, h, T_q, d_k = q.shape
+    g, T_k = k.shape[-3], k.shape[-2]
+    r = h // g
+    if key_mask is not None and not leading:  # the heads become the first axis: each gets the same key mask
+        key_mask = key_mask.expand(g, T_k)
+    if causal and T_q > 1:  # a single query is the last one and sees every key
+        seen = causal_mask(T_q, T_k, like=q)
+        mask = seen if mask is None else mask & seen
+    if mask is not None:
+        if mask.ndim == 2:
+            mask = mask.unsqueeze(0)  # (1, T_q, T_k)
+        *first, heads, _, keys = mask.shape
+        groups = (g, r) if heads == h else (1, 1)  # one mask for all heads stays one
+        mask = mask.reshape(*first, *groups, *mask.shape[-2:])
+        mask = mask.expand(*first, groups[0], r, T_q, keys).reshape(*first, groups[0], r * T_q, keys)
+    return q.reshape(*leading, g, r * T_q, d_k), mask, key_mask, (*leading, h, T_q)
+
+
 def multi_head_attention(
     x, W_q, W_k, W_v, W_o, num_heads, *, num_kv_heads=None, memory=None, mask=None, key_mask=None, causal=False
 ):
@@ -147,12 +179,10 @@ def multi_head_attention(
     if key_mask is not None:  # before the projections: 0 * NaN would spoil the gradients of W_k and W_v
         kept = _key_mask_as_mask(key_mask, memory.ndim).mT  # (..., T_k, 1)
         memory = torch.where(kept, memory, 0.0)
-    if x.ndim == 2 and key_mask is not None:  # the heads become the first axis: each gets the same key mask
-        key_mask = key_mask.expand(num_heads, -1)
     q = split_heads(x @ W_q, num_heads)  # (..., h, T_q, d_k)
-    k = repeat_kv(split_heads(memory @ W_k, num_kv_heads), num_heads)  # (..., h, T_k, d_k)
-    v = repeat_kv(split_heads(memory @ W_v, num_kv_heads), num_heads)  # (..., h, T_k, d_v)
-    return merge_heads(attention(q, k, v, mask, key_mask=key_mask, causal=causal)) @ W_o
+    k = split_heads(memory @ W_k, num_kv_heads)  # (..., g, T_k, d_k)
+    v = split_heads(memory @ W_v, num_kv_heads)  # (..., g, T_k, d_v)
+    return merge_heads(grouped_attention(q, k, v, mask, key_mask=key_mask, causal=causal)) @ W_o
 
 
 # --- positions ---------------------------------------------------------------------------------------------------
@@ -196,7 +226,7 @@ def _fused(q, k, v, mask=None, causal=False, scale=None):
     out = F.scaled_dot_product_attention(
         at_least_4d(q), at_least_4d(k), at_least_4d(v),
         attn_mask=None if mask is None else at_least_4d(mask),
-        is_causal=causal, scale=scale,
+        is_causal=causal, scale=scale, enable_gqa=q.ndim > 2 and q.shape[-3] > k.shape[-3],
     )
     return out.reshape(*q.shape[:-1], v.shape[-1])
 

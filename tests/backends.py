@@ -71,6 +71,7 @@ def random_mask(seed, *shape):
     return mask
 
 
+GROUPED = ((6, (T_Q, D_K)), (3, (T_K, D_K)), (3, (T_K, D_V)))  # heads and the rest of the shape of q, k, v
 KEY_MASK = np.array([[True, False, True, True, False], [False, True, True, False, False]])
 
 
@@ -127,6 +128,21 @@ def every_call():
     yield "causal_mask", (T_K, T_Q), {"like": q}
     yield "padding_mask", (np.array([0, 3, 5]), T_K), {}
     yield "padding_mask", (np.array([0, 3, 5]), T_K), {"like": q}
+    q_6, k_3, v_3 = (rng.normal(size=(B, heads, *shape)) for heads, shape in GROUPED)
+    for options in (
+        {},
+        {"causal": True},
+        {"mask": random_mask(10, T_Q, T_K), "causal": True},
+        {"mask": random_mask(11, B, 1, T_Q, T_K), "key_mask": KEY_MASK, "scale": 0.3},
+        {"mask": random_mask(12, B, 6, T_Q, T_K), "key_mask": KEY_MASK},
+        {"mask": random_mask(13, B, 6, 2, T_K)[..., 1:, :]},
+    ):
+        yield "grouped_attention_weights", (q_6, k_3), options
+        yield "grouped_attention", (q_6, k_3, v_3), options
+    yield "grouped_attention", (q_6, k_3[..., :T_Q, :], v_3[..., :T_Q, :]), {"causal": True}
+    yield "grouped_attention", (q_6, k_3[..., :T_Q, :], k_3[..., :T_Q, :]), {"causal": True}
+    yield "grouped_attention", (q_6[0], k_3[0], k_3[0]), {"key_mask": KEY_MASK[0]}
+    yield "grouped_attention", (q_6[None], k_3[None], v_3[None]), {"mask": random_mask(12, B, 6, T_Q, T_K)[None]}
     yield "split_heads", (x, 4), {}
     yield "merge_heads", (q,), {}
     yield "repeat_kv", (k, 2 * H), {}

@@ -13,6 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 for setting in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):
     os.environ.pop(setting, None)
 
+import itertools
 import statistics
 import subprocess
 import sys
@@ -77,6 +78,31 @@ def speed():
     yield "NumPy blockwise_attention, 4096", "NumPy attention", blockwise, 1.10
 
 
+def decode_step(B, T, g):
+    """One query a sentence, 16 heads of 64 features, asks T cached tokens of g key-value heads."""
+    rng = np.random.default_rng(0)
+    q, k, v = (torch.tensor(rng.normal(size=(B, h, n, 64)).astype(np.float32)) for h, n in ((16, 1), (g, T), (g, T)))
+    copied = lambda: attnlib.attention(q, attnlib.repeat_kv(k, 16), attnlib.repeat_kv(v, 16))  # noqa: E731
+    return lambda: attnlib.grouped_attention(q, k, v), copied
+
+
+def allocated(function):
+    """MiB that a call allocates, all tensors together."""
+    with torch.profiler.profile(profile_memory=True) as profile:
+        function()
+    return sum(max(0, event.self_cpu_memory_usage) for event in profile.events()) / 2**20
+
+
+def decoding():
+    """(what, against what, ratio, allowed ratio): time and memory of shared heads against copies of them."""
+    for B, T in ((1, 4096), (16, 512)):
+        for g in (4, 1):
+            ours, copied = decode_step(B, T, g)
+            what = f"a decoding step, {B} x {T} tokens, {g} of 16 heads"
+            yield what, "repeat_kv", ratio(ours, copied), 0.5
+            yield f"allocations of {what}", "repeat_kv", allocated(ours) / allocated(copied), 0.01
+
+
 def peak_memory(name, n):
     """Peak of a fresh process that attends from n queries to n keys of d = 64 in float32, in MiB, and its seconds."""
     code = f"""
@@ -104,7 +130,7 @@ def main():
         lines.append(line)
         print(line, flush=True)
 
-    for what, against, measured, allowed in speed():
+    for what, against, measured, allowed in itertools.chain(speed(), decoding()):
         over = " (over)" if measured > allowed else ""
         add(f"| {what} | {against} | {measured:.3f}{over} | {allowed:.2f} |")
     for line in ("", "| peak memory | n | MiB of the whole process | seconds |", "|---|---|---|---|"):

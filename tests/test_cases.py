@@ -9,12 +9,12 @@ import torch
 from backends import back, both, close, function, to
 
 import attnlib.gradients
+from attnlib.layers import MultiHeadAttention
 
-# The first comes with the chapter on layers; the plots are tested in test_plots.py.
-ELSEWHERE = {"layers.MultiHeadAttention", "plots.plot_attention"}
-LOSS = "masked_cross_entropy"  # for tensors only
+ELSEWHERE = {"plots.plot_attention"}  # tested in test_plots.py
+LOSS, LAYER = "masked_cross_entropy", "layers.MultiHeadAttention"  # for tensors only
 ALL = json.loads((Path(__file__).parent / "cases.json").read_text())
-CASES = {case["id"]: case for case in ALL if case["call"] not in {LOSS, *ELSEWHERE}}
+CASES = {case["id"]: case for case in ALL if case["call"] not in {LOSS, LAYER, *ELSEWHERE}}
 ARRAYS = {"q", "k", "v", "mask", "key_mask", "scores", "x", "W_a"}
 
 
@@ -85,6 +85,22 @@ def test_padding_does_not_count_in_the_loss():
     close(loss, np.array(case["expect"]), 1e-6)
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_layer_with_a_fully_padded_sequence(training, gradients):
+    (case,) = (case for case in ALL if case["call"] == LAYER)
+    assert case["expect"] == "finite and equal"
+    torch.manual_seed(0)
+    layer = MultiHeadAttention.from_torch(torch.nn.MultiheadAttention(12, 3, bias=False, batch_first=True))
+    x, key_mask = torch.randn(2, 4, 12), torch.tensor([[True, True, False, False], [False] * 4])
+    want = layer.eval()(x, key_mask=key_mask)
+    with torch.set_grad_enabled(gradients):
+        got = layer.train(training)(x, key_mask=key_mask)
+    assert got.equal(want)
+    assert (got[0] != 0).all()
+    assert (got[1] == 0).all()
+
+
 def test_no_case_is_lost():
     assert len(CASES) == 27
-    assert len(ALL) == 27 + 1 + len([case for case in ALL if case["call"] in ELSEWHERE])
+    assert len(ALL) == 27 + 2 + len([case for case in ALL if case["call"] in ELSEWHERE])

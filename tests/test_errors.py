@@ -71,6 +71,50 @@ BAD = {
     "blockwise-v-length": (
         lambda m: attnlib.blockwise_attention(m(5, 6), m(7, 6), m(8, 4)), ValueError, "v", ["7", "8"],
     ),
+    # groups of heads
+    "grouped-heads": (
+        lambda m: attnlib.grouped_attention(m(2, 6, 5, 8), m(2, 4, 7, 8), m(2, 4, 7, 3)), ValueError, "q",
+        ["q must have a multiple of the heads of k, 4, got 6 in shape (2, 6, 5, 8)"],
+    ),
+    "grouped-no-heads": (
+        lambda m: attnlib.grouped_attention_weights(m(2, 6, 5, 8), m(2, 0, 7, 8)), ValueError, "q", ["heads of k, 0"],
+    ),
+    "grouped-2d": (
+        lambda m: attnlib.grouped_attention(m(5, 8), m(7, 8), m(7, 3)), ValueError, "q", ["3", "h, T_q", "(5, 8)"],
+    ),
+    "grouped-batch": (
+        lambda m: attnlib.grouped_attention_weights(m(2, 6, 5, 8), m(3, 7, 8)), ValueError, "k",
+        ["k must have the axes of q before the heads, (2,), got () in shape (3, 7, 8)"],
+    ),
+    "grouped-v": (
+        lambda m: attnlib.grouped_attention(m(2, 6, 5, 8), m(2, 3, 7, 8), m(2, 6, 7, 3)), ValueError, "v",
+        ["(2, 3)", "(2, 6)"],
+    ),
+    "grouped-v-length": (
+        lambda m: attnlib.grouped_attention(m(2, 6, 5, 8), m(2, 3, 7, 8), m(2, 3, 9, 3)), ValueError, "v", ["7", "9"],
+    ),
+    "grouped-d_k": (
+        lambda m: attnlib.grouped_attention_weights(m(2, 6, 5, 8), m(2, 3, 7, 4)), ValueError, "k", ["8", "4"],
+    ),
+    "grouped-mask": (
+        lambda m: attnlib.grouped_attention_weights(m(2, 6, 5, 8), m(2, 3, 7, 8), m.yes(2, 3, 5, 7)), ValueError,
+        "mask", ["mask must have shape (5, 7) or (2, 6, 5, 7), got (2, 3, 5, 7)"],
+    ),
+    "grouped-key_mask": (
+        lambda m: attnlib.grouped_attention_weights(m(2, 6, 5, 8), m(2, 3, 7, 8), key_mask=m.yes(2, 5)), ValueError,
+        "key_mask", ["(2, 7)", "(2, 5)"],
+    ),
+    "grouped-key_mask-no-batch": (
+        lambda m: attnlib.grouped_attention_weights(m(6, 5, 8), m(3, 7, 8), key_mask=m.yes(6, 7)), ValueError,
+        "key_mask", ["(7,)", "(6, 7)"],
+    ),
+    "grouped-causal": (
+        lambda m: attnlib.grouped_attention_weights(m(2, 6, 5, 8), m(2, 3, 7, 8), causal=1), TypeError, "causal",
+        ["True or False", "1"],
+    ),
+    "grouped-scale": (
+        lambda m: attnlib.grouped_attention_weights(m(2, 6, 5, 8), m(2, 3, 7, 8), scale="1"), TypeError, "scale", ["1"],
+    ),
     # masks
     "mask-shape": (
         lambda m: attention(m, m.yes(5, 5)), ValueError, "mask",

@@ -1,7 +1,8 @@
 """Device mistakes, found without a GPU: every torch function on pretended CUDA tensors, and on real ones where present.
 
 FakeTensorMode follows shapes and devices without computing, and raises where a CUDA tensor meets a CPU one. On a build
-without CUDA, Python's indexing and `~` ask for the real device and fail, right or wrong: `PlainIndexing` replaces them.
+without CUDA, Python's indexing, `~` and `copy_` ask for the real device and fail, right or wrong: `PlainIndexing`
+replaces them.
 """
 
 import numpy as np
@@ -15,13 +16,16 @@ from attnlib import functional
 
 
 class PlainIndexing(TorchFunctionMode):
-    """`x[...]` as select, narrow, slice steps and unsqueeze; `~x` as logical_not."""
+    """`x[...]` as select, narrow, slice steps and unsqueeze; `~x` as logical_not; `copy_`, which may cross devices, as
+    an addition, which may not: attnlib copies within one device only."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func is torch.Tensor.__getitem__:
             return index(*args)
         if func in (torch.Tensor.__invert__, torch.Tensor.bitwise_not):
             return args[0].logical_not()
+        if func is torch.Tensor.copy_:
+            return args[0].add_(args[1])  # of the same shape and on the same devices
         return func(*args, **(kwargs or {}))
 
 

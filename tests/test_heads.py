@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from backends import D_K, KEY_MASK, T_K, T_Q, B, H, both, call, close, random_mask
+from backends import D_K, KEY_MASK, T_K, T_Q, B, H, both, call, close, convert, every_call, qkv, random_mask
 
 import attnlib
+from attnlib import numpy_backend
 
 D_MODEL, HEADS = 12, 3  # heads of 4 features
 
@@ -56,6 +57,91 @@ def by_hand(x, W_q, W_k, W_v, W_o, num_heads, *, num_kv_heads=None, memory=None,
         own = mask if mask is None or mask.ndim == 2 else mask[:, h % mask.shape[1]]
         out.append(attnlib.attention(q, k, v, own, **options))
     return np.concatenate(out, -1) @ W_o
+
+
+GROUPED_CALLS = [
+    pytest.param(name, args, kwargs, id=f"{name}-{number}-{'+'.join(kwargs)}".rstrip("-"))
+    for number, (name, args, kwargs) in enumerate(every_call())
+    if name.startswith("grouped")
+]
+grouped = pytest.mark.parametrize(("name", "args", "kwargs"), GROUPED_CALLS)
+
+
+def repeated(name, q, *keys, **options):
+    """The definition: every key-value head copied to the query heads of its group. Heads one by one."""
+    h = q.shape[-3]
+    keys = [np.repeat(x, h // x.shape[-3], axis=-3) for x in keys]
+    mask = options.pop("mask", None)
+    out = []
+    for i in range(h):
+        own = mask if mask is None or mask.ndim == 2 else mask[..., i % mask.shape[-3], :, :]
+        function = getattr(attnlib, name.removeprefix("grouped_"))
+        out.append(function(q[..., i, :, :], *(x[..., i, :, :] for x in keys), own, **options))
+    return np.stack(out, -3)
+
+
+@both
+@grouped
+def test_grouped_attention_is_attention_of_repeated_heads(kind, name, args, kwargs):
+    close(call(kind, getattr(attnlib, name), *args, **kwargs), repeated(name, *args, **kwargs))
+
+
+@grouped
+def test_gradients_of_grouped_attention_are_those_of_repeated_heads(name, args, kwargs):
+    q, *keys = (torch.tensor(x, requires_grad=True) for x in args)
+    kwargs = convert(kwargs, torch.tensor)
+    got = getattr(attnlib, name)(q, *keys, **kwargs)
+    options = kwargs
+    if "key_mask" in kwargs and q.ndim == 3:
+        options = kwargs | {"key_mask": kwargs["key_mask"].expand(len(q), -1)}
+    plain = getattr(attnlib, name.removeprefix("grouped_"))
+    want = plain(q, *(attnlib.repeat_kv(x, q.shape[-3]) for x in keys), **options)
+    grad = torch.randn(got.shape, generator=torch.Generator().manual_seed(0), dtype=got.dtype)
+    for mine, other in zip(*(torch.autograd.grad(out, (q, *keys), grad) for out in (got, want)), strict=True):
+        close(mine, other)
+
+
+@both
+def test_grouped_attention_hides_what_no_query_of_a_group_may_see(kind):
+    """NaN where a whole group is blind, though another group sees its own key at that place."""
+    (q, k, v), mask = (qkv(leading=(B, 6))[0], *qkv(leading=(B, 3))[1:]), np.ones((B, 6, T_Q, T_K), dtype=bool)
+    mask[:, 2:4, :, 1] = False  # heads 2 and 3 are the group of key-value head 1
+    want = call(kind, attnlib.grouped_attention, q, k, v, mask)
+    k[:, 1, 1] = v[:, 1, 1] = np.nan
+    close(call(kind, attnlib.grouped_attention, q, k, v, mask), want)
+
+
+@both
+@pytest.mark.parametrize("causal", [False, True])
+def test_grouped_attention_copies_no_heads(kind, causal, monkeypatch):
+    """What reaches the softmax or the kernel has g heads, not h."""
+    seen = []
+
+    def spy(module, name):
+        honest = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda q, k, *rest, **o: seen.append(k.shape) or honest(q, k, *rest, **o))
+
+    spy(numpy_backend, "_weights")
+    spy(torch.nn.functional, "scaled_dot_product_attention")
+    q, k, v = qkv(leading=(B, 6), d_v=D_K)[0], *qkv(leading=(B, 3), d_v=D_K)[1:]
+    call(kind, attnlib.grouped_attention, q, k, v, causal=causal)
+    assert seen == [(B, 3, T_K, D_K)]
+
+
+@both
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("batch", "t_q", "t_k"), [(0, T_Q, T_K), (B, 0, T_K), (B, T_Q, 0), (B, 0, 0), (B, 1, T_K)])
+def test_grouped_attention_of_nothing(kind, batch, t_q, t_k, causal):
+    """No sentence, no query, no key; and a single query, which sees every key."""
+    q, k, v = qkv(leading=(batch, 6), t_q=t_q)[0], *qkv(leading=(batch, 3), t_k=t_k)[1:]
+    for name, args in (("grouped_attention_weights", (q, k)), ("grouped_attention", (q, k, v))):
+        got = call(kind, getattr(attnlib, name), *args, causal=causal)
+        close(got, repeated(name, *args, causal=causal))
+
+
+def test_grouped_attention_with_one_group_a_head_is_attention():
+    q, k, v = map(torch.tensor, qkv())
+    assert attnlib.grouped_attention(q, k, v, causal=True).equal(attnlib.attention(q, k, v, causal=True))
 
 
 def weights(seed, d_model, d_memory, q_width, k_width, v_width, o_rows):
