@@ -148,6 +148,14 @@ VERDICTS = {
     "whole past": "The future is hidden, but the past has no end. Hide the keys that are w or more places back.",
     "one more": "The window is one key too wide: with w = 1 a query sees its own place alone.",
     "whole future": "Keys after the place of a query must be hidden, too.",
+    # appendix A1
+    "ratios": "These are the ratios to the largest weight. The scores are their logarithms.",
+    "log only": "Softmax gives the right weights, but the largest score of each row must be 0: subtract it.",
+    "one largest": "Subtract the largest score of each row, not that of the whole table.",
+    "other base": "The logarithm has another base. Softmax takes powers of e: use np.log.",
+    "below zero": "The sign is wrong: the largest weight has the largest score, and it is 0.",
+    "softmax of weights": "These are weights of weights. Go back, from weights to scores: it takes a logarithm.",
+    "twice": "The function still has its bug: however well a key fits, its weight never passes e / (e + 2) = 0.58.",
 }
 
 
@@ -606,6 +614,14 @@ def _window(see):
     return function
 
 
+# --- appendix A1: worked examples -------------------------------------------------------------------------------
+
+
+def _behind(log=np.log, largest=_row_max):
+    """The scores behind weights; `largest` takes logarithms and gives what is subtracted."""
+    return lambda w: log(w) - largest(log(w))
+
+
 EXERCISES = {
     "01.1": Exercise(
         right=_gru(),
@@ -914,6 +930,38 @@ EXERCISES = {
             "one more": [_window(lambda i, j, w, shift: (j <= i + shift) & (j >= i + shift - w))],
             "whole future": [_window(lambda i, j, w, shift: j > i + shift - w)],
             "no mask": [lambda q, k, v, w: attention(q, k, v)],
+        },
+    ),
+    "A1.1": Exercise(
+        right=softmax(np.array([0.5, 1.0, 1.5])),
+        mistakes={
+            "no scale": [softmax(np.array([1.0, 2.0, 3.0])), np.array([0.09, 0.24, 0.67])],
+            "no root": [softmax(np.array([0.25, 0.5, 0.75]))],
+            "multiplied": [softmax(np.array([2.0, 4.0, 6.0]))],
+            "scaled late": [softmax(np.array([1.0, 2.0, 3.0])) / 2],
+            "division": [np.array([1.0, 2.0, 3.0]) / 6],
+        },
+    ),
+    "A1.2": Exercise(
+        right=_behind(),
+        inputs=((softmax(_SCORES),),),
+        mistakes={
+            "ratios": [lambda w: w / _row_max(w)],
+            "log only": [np.log, lambda w: np.log(w) - np.log(w).mean(axis=-1, keepdims=True)],
+            "one largest": [_behind(largest=np.max)],
+            "other base": [_behind(np.log2), _behind(np.log10)],
+            "below zero": [lambda w: -_behind()(w)],
+            "softmax of weights": [softmax],
+        },
+    ),
+    "A1.3": Exercise(
+        right=attention,
+        inputs=(_QKV,),
+        mistakes={
+            "twice": [_scaled(_root, lambda scores: softmax(softmax(scores)))],
+            "no softmax": [_scaled(_root, lambda scores: scores)],
+            "no scale": [_scaled(lambda d_k, d_v, T_k: 1.0)],
+            "weights only": [lambda q, k, v: softmax(q @ k.T * q.shape[-1] ** -0.5)],
         },
     ),
 }
