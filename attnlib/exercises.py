@@ -101,6 +101,24 @@ VERDICTS = {
     "wide Gaussian": "The standard deviation is D / 2, not D.",
     "narrow window": "The positions at a distance of exactly D are inside of the window.",
     "whole p": "p need not be whole. Do not round it.",
+    # chapter 05
+    "exchanged": "Queries and keys have changed places: the first matrix belongs to the word that asks.",
+    "with a scale": "These scores are divided by the square root of d_k. This exercise leaves the scale out.",
+    "one matrix": "Queries and keys come from one matrix. Use both.",
+    "x for v": "The weights mix x itself. Mix the values, x @ W_v.",
+    "only asked": "This is only what comes in through the queries. W also makes the keys.",
+    "only found": "This is only what comes in through the keys. W also makes the queries.",
+    "halved": "W is used twice: the two derivatives are added, not averaged.",
+    "not transposed": "d_scores is the same in both terms. For the keys it must be transposed.",
+    "before W": "These are the derivatives at the queries and keys. (5.6) goes on to W.",
+    "backward": "This looks at the position before. k=1 puts the c above the diagonal.",
+    "wraps": "The last position looks at the first one. It has no next one: its scores are 0.",
+    "itself": "Here each position looks at itself.",
+    "onto itself": "The two P of the scores do not cancel. M needs the transpose of P on its left, P on its right.",
+    "sentences mixed": "The function still has its bug: change one sentence, and outputs of the others move. "
+    "A reshape does not swap axes.",
+    "cut at the end": "The way in is right, but the way out still mixes the sentences. Swap the axes there too.",
+    "across words": "These words attend across sentences: the axis before the last must be that of the words.",
     # chapter 06
     "overflow": "Large scores overflow. Subtract the largest score first: softmax does not see the shift.",
     "wrong axis": "The columns of the weights sum to 1, but each row must: one row is one query. Check the axis.",
@@ -507,6 +525,59 @@ def _delta(x, v_a, g):
     return g * v_a * (1 - np.tanh(x) ** 2)
 
 
+# --- chapter 05: self-attention ---------------------------------------------------------------------------------
+
+
+def _inputs_05():
+    """Pairwise different sizes; positions at right angles that are not one-hot."""
+    rng = np.random.default_rng(5)
+    x, *views = (rng.normal(size=shape) for shape in ((4, 6), (6, 3), (6, 3), (6, 2)))
+    P = np.linalg.qr(rng.normal(size=(7, 5)))[0].T
+    return (x, *views), (x, views[0], rng.normal(size=(4, 4))), (P, 2.5), (rng.normal(size=(4, 3, 6)), *views)
+
+
+_VIEWS, _SHARED, _PLACES, _WORDS_FIRST = _inputs_05()
+
+
+def _self_attention(x, W_q, W_k, W_v, then=softmax):
+    return then(x @ W_q @ (x @ W_k).T) @ (x @ W_v)
+
+
+def _self(change, then=softmax):
+    """Self-attention with its three matrices changed by a function of them."""
+    return lambda x, *views: _self_attention(x, *change(*views), then=then)
+
+
+def _at_shared(combine):
+    """x^T times what a function of the derivatives at queries and keys makes of them."""
+    return lambda x, W, d_scores: x.T @ combine(d_scores @ (x @ W), d_scores.T @ (x @ W))
+
+
+def _between(shift):
+    """The matrix between positions P and P^T, for scores that are a function of the identity."""
+    return lambda P, c: c * P.T @ shift(np.eye(len(P))) @ P
+
+
+def _next(one):
+    return np.eye(len(one), k=1)
+
+
+def _regroup(x):
+    return x.reshape(x.shape[1], x.shape[0], -1)  # what is written where swapaxes(0, 1) is meant
+
+
+def _swap(x):
+    return x.swapaxes(0, 1)
+
+
+def _words_first(into=_swap, out=_swap):
+    def function(x, W_q, W_k, W_v):
+        x = into(x)
+        return out(attention(x @ W_q, x @ W_k, x @ W_v, scale=1.0))
+
+    return function
+
+
 # --- chapter 06: scaled dot-product attention -------------------------------------------------------------------
 
 
@@ -817,6 +888,53 @@ EXERCISES = {
             "wide Gaussian": [_local(sigma=lambda D: D)],
             "narrow window": [_local(near=lambda distance, D: np.abs(distance) < D)],
             "whole p": [_local(center=np.round), _local(center=np.floor), _local(center=np.ceil)],
+        },
+    ),
+    "05.1": Exercise(
+        right=_self_attention,
+        inputs=(_VIEWS,),
+        mistakes={
+            "exchanged": [_self(lambda W_q, W_k, W_v: (W_k, W_q, W_v))],
+            "one matrix": [
+                _self(lambda W_q, W_k, W_v: (W_q, W_q, W_v)),
+                _self(lambda W_q, W_k, W_v: (W_k, W_k, W_v)),
+            ],
+            "x for v": [lambda x, W_q, W_k, W_v: softmax(x @ W_q @ (x @ W_k).T) @ x],
+            "with a scale": [lambda x, W_q, W_k, W_v: _self_attention(x, W_q / 3**0.5, W_k, W_v)],
+            "weights only": [lambda x, W_q, W_k, W_v: softmax(x @ W_q @ (x @ W_k).T)],
+            "no softmax": [_self(lambda *views: views, lambda scores: scores)],
+            "wrong axis": [_self(lambda *views: views, lambda scores: softmax(scores, axis=0))],
+            "whole table": [_self(lambda *views: views, lambda scores: np.exp(scores) / np.exp(scores).sum())],
+        },
+    ),
+    "05.2": Exercise(
+        right=_at_shared(lambda d_q, d_k: d_q + d_k),
+        inputs=(_SHARED,),
+        mistakes={
+            "only asked": [_at_shared(lambda d_q, d_k: d_q)],
+            "only found": [_at_shared(lambda d_q, d_k: d_k)],
+            "halved": [_at_shared(lambda d_q, d_k: (d_q + d_k) / 2)],
+            "not transposed": [_at_shared(lambda d_q, d_k: 2 * d_q)],
+            "before W": [lambda x, W, d_scores: (d_scores + d_scores.T) @ (x @ W)],
+        },
+    ),
+    "05.3": Exercise(
+        right=_between(_next),
+        inputs=(_PLACES,),
+        mistakes={
+            "backward": [_between(lambda one: np.eye(len(one), k=-1))],
+            "wraps": [_between(lambda one: np.roll(one, 1, axis=1))],
+            "itself": [_between(lambda one: one)],
+            "onto itself": [lambda P, c: c * np.eye(P.shape[1], k=1)],
+        },
+    ),
+    "05.4": Exercise(
+        right=_words_first(),
+        inputs=(_WORDS_FIRST,),
+        mistakes={
+            "sentences mixed": [_words_first(_regroup, _regroup)],
+            "cut at the end": [_words_first(_swap, _regroup)],
+            "across words": [_words_first(lambda x: x, lambda x: x)],
         },
     ),
     "06.1": Exercise(

@@ -98,7 +98,7 @@ const kernel = (root, data, labels) => {
   draw();
 };
 
-/* == attention alignment == */
+/* == attention alignment projection == */
 // Rows to choose from, by mouse, finger or keyboard. Calls change(index); choose(index) does the same.
 const chooser = (root, change) => {
   const rows = [...root.querySelectorAll("tbody tr")];
@@ -314,4 +314,43 @@ const mask = (root, data, labels) => {
     box(labels.left, "left")
   );
   draw();
+};
+
+/* == projection == */
+const projection = (root, data, labels) => {
+  const facts = root.querySelectorAll("dd");
+  const vector = (numbers) => numbers.join(" ");
+  let chosen = data.chosen;
+  let asks = data.asks;
+
+  const draw = () => {
+    const [q, k] = data.pairs[chosen];
+    const scores = k.map((key) => sum(key.map((x, n) => x * q[asks][n])));
+    const weights = softmax(scores, 1);
+    rows.forEach((row, j) => {
+      [vector(k[j]), fixed(scores[j] + 0), fixed(weights[j])].forEach((text, c) => {
+        row.cells[c + 1].textContent = text;
+      });
+      row.querySelector("i").style.width = `${100 * weights[j]}%`;
+    });
+    facts[0].textContent = names[asks];
+    facts[1].textContent = vector(q[asks]);
+    facts[2].textContent = best(names.map((name, j) => [name, weights[j]]));
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === chosen));
+  };
+  const buttons = data.names.map((name, i) => {
+    const button = el("button", {type: "button"}, name);
+    button.addEventListener("click", () => {
+      chosen = i;
+      draw();
+    });
+    return button;
+  });
+  const {rows, names, choose} = chooser(root, (i) => {
+    asks = i;
+    draw();
+  });
+
+  controls(root, el("div", {role: "group", "aria-label": labels.projections}, labels.projections, ...buttons));
+  choose(asks);
 };
