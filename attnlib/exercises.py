@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .functional import additive_scores, attention, gaussian_scores, softmax
+from .functional import additive_scores, attention, gaussian_scores, grouped_attention, softmax
 from .gradients import additive_scores_vjp, softmax_vjp
 
 # Every sentence that a reader sees, in one place for translators.
@@ -174,6 +174,20 @@ VERDICTS = {
     "below zero": "The sign is wrong: the largest weight has the largest score, and it is 0.",
     "softmax of weights": "These are weights of weights. Go back, from weights to scores: it takes a logarithm.",
     "twice": "The function still has its bug: however well a key fits, its weight never passes e / (e + 2) = 0.58.",
+    # chapter 09
+    "query heads": "This counts the query heads. Only key-value heads are kept.",
+    "keys only": "The values are missing: each token keeps a key and a value.",
+    "one layer": "This is the cache of one layer. Each layer keeps its own.",
+    "float32": "These are numbers of 4 bytes. A number in bfloat16 takes 2.",
+    "GB": "These are GB, of 10**9 bytes. A GiB has 2**30.",
+    "old only": "The new word does not see itself. Append its key and value first, then attend.",
+    "itself only": "The new word sees only itself. It must see the cache too.",
+    "start": "The answer is the value of the first word. Causal masks of a cache are aligned at the end: see all keys.",
+    "shared by all": "All query heads ask one key-value head. Each group has its own.",
+    "all pooled": "This is the mean of all heads, twice. Each group of three is averaged alone.",
+    "tiled": "The groups are mixed: heads 0, 1, 2 are one group. These are the means of every other head.",
+    "first head": "This keeps the first head of each group. Take the mean of the group.",
+    "added": "These are the sums of the heads in a group. Take the mean.",
 }
 
 
@@ -693,6 +707,40 @@ def _behind(log=np.log, largest=_row_max):
     return lambda w: log(w) - largest(log(w))
 
 
+# --- chapter 09: shared heads ------------------------------------------------------------------------------------
+
+
+def _inputs_09():
+    """Pairwise different sizes; 6 query heads in 2 groups."""
+    rng = np.random.default_rng(9)
+    step = tuple(rng.normal(size=shape) / 2 for shape in ((1, 6), (6, 4), (6, 4), (6, 5), (3, 4), (3, 5)))
+    heads = tuple(rng.normal(size=shape) for shape in ((6, 3, 4), (2, 5, 4), (2, 5, 7)))
+    return step, heads, rng.normal(size=(6, 7, 4))
+
+
+_CACHED_STEP, _GROUPED, _PROJECTIONS = _inputs_09()
+
+
+def _cached_step(see=np.append, scale=lambda d_k, d_v: d_k**-0.5):
+    """The output of one new word; see(old, new, axis=0) are the keys, and the values, that it attends to."""
+
+    def function(x, W_q, W_k, W_v, keys, values):
+        k, v = see(keys, x @ W_k, axis=0), see(values, x @ W_v, axis=0)
+        return attention(x @ W_q, k, v, scale=scale(k.shape[-1], v.shape[-1]))
+
+    return function
+
+
+def _over_heads(share, scale=None):
+    """Attention of every query head with the keys, and the values, that share(x, r) makes of those that are kept."""
+
+    def function(q, k, v):
+        r = len(q) // len(k)
+        return attention(q, share(k, r), share(v, r), scale=scale and scale(q.shape[-1]))
+
+    return function
+
+
 EXERCISES = {
     "01.1": Exercise(
         right=_gru(),
@@ -1080,6 +1128,49 @@ EXERCISES = {
             "no softmax": [_scaled(_root, lambda scores: scores)],
             "no scale": [_scaled(lambda d_k, d_v, T_k: 1.0)],
             "weights only": [lambda q, k, v: softmax(q @ k.T * q.shape[-1] ** -0.5)],
+        },
+    ),
+    "09.1": Exercise(
+        right=65536,
+        mistakes={
+            "query heads": [16384],
+            "keys only": [131072],
+            "one layer": [65536 * 32],
+            "float32": [32768],
+            "GB": [8e9 / 131072, 8e9 // 131072],
+        },
+    ),
+    "09.2": Exercise(
+        right=_cached_step(),
+        inputs=(_CACHED_STEP,),
+        mistakes={
+            "old only": [_cached_step(lambda old, new, axis: old)],
+            "itself only": [_cached_step(lambda old, new, axis: new)],
+            "start": [_cached_step(lambda old, new, axis: old[:1])],
+            "no scale": [_cached_step(scale=lambda d_k, d_v: 1.0)],
+            "no root": [_cached_step(scale=lambda d_k, d_v: 1 / d_k)],
+            "multiplied": [_cached_step(scale=lambda d_k, d_v: d_k**0.5)],
+            "scale by d_v": [_cached_step(scale=lambda d_k, d_v: d_v**-0.5)],
+        },
+    ),
+    "09.3": Exercise(
+        right=grouped_attention,
+        inputs=(_GROUPED,),
+        mistakes={
+            "the bug": [_over_heads(lambda x, r: np.tile(x, (r, 1, 1)))],
+            "shared by all": [_over_heads(lambda x, r: np.repeat(x[:1], r * len(x), axis=0))],
+            "no scale": [_over_heads(lambda x, r: np.repeat(x, r, axis=0), lambda d_k: 1.0)],
+            "no root": [_over_heads(lambda x, r: np.repeat(x, r, axis=0), lambda d_k: 1 / d_k)],
+        },
+    ),
+    "09.4": Exercise(
+        right=lambda W: W.reshape(2, 3, *W.shape[1:]).mean(axis=1),
+        inputs=((_PROJECTIONS,),),
+        mistakes={
+            "tiled": [lambda W: W.reshape(3, 2, *W.shape[1:]).mean(axis=0)],
+            "all pooled": [lambda W: np.repeat(W.mean(axis=0, keepdims=True), 2, axis=0)],
+            "first head": [lambda W: W[::3]],
+            "added": [lambda W: W.reshape(2, 3, *W.shape[1:]).sum(axis=1)],
         },
     ),
 }

@@ -354,3 +354,55 @@ const projection = (root, data, labels) => {
   controls(root, el("div", {role: "group", "aria-label": labels.projections}, labels.projections, ...buttons));
   choose(asks);
 };
+};
+
+/* == cache == */
+const cache = (root, data, labels) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const facts = root.querySelectorAll("dd");
+  const {values, places, cards} = data;
+  const sliders = {};
+  const of = (name) => values[name][places[name]];
+  const bytes = (kept) => 2 * of("layers") * kept * of("d_head") * of("size");
+
+  const draw = () => {
+    const groups = of("groups");
+    [of("heads"), groups, 1].forEach((kept, i) => {
+      const memory = (bytes(kept) * of("length") * of("batch")) / 2 ** 30;
+      rows[i].cells[1].textContent = kept;
+      rows[i].cells[2].textContent = memory.toFixed(3);
+      rows[i].querySelector("i").style.width = `${100 * Math.min(1, memory / cards[1])}%`;
+    });
+    root.querySelector("caption").textContent = say(labels.caption, of("heads"), cards[1]);
+    const token = bytes(groups);
+    const room = cards.map((card) => Math.floor((card * 2 ** 30) / (token * of("batch"))));
+    [token, ...room, of("heads") / groups].forEach((fact, i) => {
+      facts[i].textContent = fact.toLocaleString("en");
+    });
+  };
+  // There are never more key-value heads than query heads: one slider pushes the other.
+  const push = (name, place) => {
+    const input = sliders[name].querySelector("input");
+    input.value = place;
+    input.dispatchEvent(new Event("input"));
+  };
+
+  const names = {
+    heads: labels.heads,
+    groups: labels.groups,
+    d_head: labels.d_head,
+    layers: labels.layers,
+    length: labels.length,
+    batch: labels.batch,
+    size: labels.size,
+  };
+  for (const [name, text] of Object.entries(names)) {
+    sliders[name] = slider(text, values[name], places[name], (place) => {
+      places[name] = place;
+      if (places.groups > places.heads) push(name === "heads" ? "groups" : "heads", place);
+      draw();
+    });
+  }
+  controls(root, ...Object.values(sliders));
+  draw();
+};

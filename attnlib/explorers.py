@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .costs import kv_cache_bytes
 from .numpy_backend import causal_mask, softmax
 
 # Every word that a reader of an explorer sees, in one place for translators. {0}, {1} are filled in.
@@ -96,6 +97,25 @@ LABELS = {
         "asks": "asks",
         "query": "query",
         "looks": "looks at",
+    },
+    "cache": {
+        "caption": "Keys and values in memory, of {0} query heads; a full bar is {1} GiB",
+        "kind": "attention",
+        "all": "multi-head",
+        "some": "grouped",
+        "one": "multi-query",
+        "kept": "kept heads",
+        "memory": "GiB",
+        "heads": "query heads",
+        "groups": "key-value heads",
+        "d_head": "d_head",
+        "layers": "layers",
+        "length": "tokens",
+        "batch": "batch",
+        "size": "bytes a number",
+        "token": "bytes a token, grouped",
+        "room": "tokens that fit in {0} GiB, grouped",
+        "saved": "multi-head / grouped",
     },
 }
 
@@ -569,6 +589,64 @@ def _query_and_key(name, pair):
 def _vector(x):
     """A row of numbers as text, as the script writes it: 2 0 -0.5."""
     return " ".join(str(int(n)) if n == int(n) else repr(float(n)) for n in x)
+
+
+# What the sliders of the cache explorer offer.
+CACHE = {
+    "heads": [2**i for i in range(8)],
+    "groups": [2**i for i in range(8)],
+    "d_head": [32, 64, 128, 256],
+    "layers": [1, 2, 4, 6, 12, 18, 24, 28, 32, 48, 60, 80, 96, 118, 126],
+    "length": [2**i for i in range(8, 21)],
+    "batch": [2**i for i in range(9)],
+    "size": [1, 2, 4],
+}
+
+
+def cache_explorer(*, heads=32, groups=8, d_head=128, layers=32, length=8192, batch=1, size=2, cards=(24, 80)):
+    """Memory of a decoder's keys and values: sliders for every factor, bars against the memory of a card.
+
+    The arguments are where the sliders start, each one of CACHE; `groups` counts key-value heads, `size` the bytes of a
+    number. cards: the memory of two cards in GiB, in rising order; a bar is full at the second.
+    """
+    words = LABELS["cache"]
+    given = {
+        "heads": heads, "groups": groups, "d_head": d_head, "layers": layers, "length": length, "batch": batch,
+        "size": size,
+    }  # fmt: skip
+    places = {}
+    for name, chosen in given.items():
+        if chosen not in CACHE[name]:
+            raise ValueError(f"{name} must be one of {CACHE[name]}, got {chosen!r}")
+        places[name] = CACHE[name].index(chosen)
+    if groups > heads:
+        raise ValueError(f"groups must be at most heads = {heads}, got {groups}")
+    cards, _ = _choices(cards, cards[0], "cards", "cards", 2)
+    if len(cards) != 2 or cards[0] <= 0:
+        raise ValueError(f"cards must hold two positive numbers, got {cards.tolist()}")
+    small, large = (int(c) if c == int(c) else c for c in cards.tolist())
+
+    def memory(kept):
+        return kv_cache_bytes(batch, length, layers, kept, d_head, size) / 2**30
+
+    def half_up(x):  # as the script rounds: powers of 2 often lie halfway, and Python rounds those to even
+        return f"{math.floor(1000 * x + 0.5) / 1000:.3f}"
+
+    kinds = [(words["all"], heads), (words["some"], groups), (words["one"], 1)]
+    rows = [
+        (kind, [cell(str(kept)), cell(half_up(memory(kept))), bar(min(1, memory(kept) / large))])
+        for kind, kept in kinds
+    ]
+    token = kv_cache_bytes(1, 1, layers, groups, d_head, size)
+    facts = [
+        (words["token"], f"{token:,}"),
+        *((words["room"].format(card), f"{math.floor(card * 2**30 / (token * batch)):,}") for card in (small, large)),
+        (words["saved"], f"{heads // groups}"),
+    ]
+    caption = words["caption"].format(heads, large)
+    static = table("list", caption, [words["kind"], words["kept"], words["memory"], ""], rows)
+    data = {"values": CACHE, "places": places, "cards": [small, large]}
+    return shell("cache", f"cache explorer: {heads} query heads", f"{static}{_facts(facts)}", data)
 
 
 def _out_of_place(said, target):

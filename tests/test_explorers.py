@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib import corpus, explorers
+from attnlib import corpus, costs, explorers
 from attnlib.explorers import (
     alignment_explorer,
     attention_explorer,
+    cache_explorer,
     kernel_explorer,
     mask_explorer,
     projection_explorer,
@@ -96,6 +97,7 @@ def softmax(scores):
 WEIGHTS, LINKS = softmax(RNG.normal(size=(13, 12))), [(0, 0), (1, 2), (2, 1), (11, 11), (12, 11)]
 EXPLORERS["alignment"] = lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS)
 EXPLORERS["evil alignment"] = lambda: alignment_explorer(softmax(np.eye(5)), EVIL, EVIL)
+EXPLORERS["cache"] = cache_explorer
 every_explorer = pytest.mark.parametrize("name", EXPLORERS)
 
 
@@ -317,6 +319,36 @@ def test_right_words_are_a_longest_common_subsequence():
         assert not any(all(word in rest for word in some) for some in longer for rest in [iter(target)])
 
 
+@pytest.mark.parametrize("batch", [1, 16])
+def test_the_cache_table_holds_the_bytes_of_three_kinds_of_attention(batch):
+    page = Reader(cache_explorer(heads=64, groups=4, d_head=32, layers=80, length=2048, batch=batch, size=1).html)
+    gib = [costs.kv_cache_bytes(batch, 2048, 80, g, 32, 1) / 2**30 for g in (64, 4, 1)]
+    assert [text for text in page.of("td") if text] == [
+        text for g, memory in zip("64 4 1".split(), gib, strict=True) for text in (g, f"{memory:.3f}")
+    ]
+    widths = [float(style.split("width:")[1].split("%")[0]) for tag, style in styles(page) if tag == "i"]
+    assert widths == pytest.approx([100 * memory / 80 for memory in gib], abs=0.005)
+    token = costs.kv_cache_bytes(1, 1, 80, 4, 32, 1)
+    room = [f"{card * 2**30 // (token * batch):,}" for card in (24, 80)]
+    assert page.of("dd") == [f"{token:,}", *room, "16"]
+    assert page.of("caption") == ["Keys and values in memory, of 64 query heads; a full bar is 80 GiB"]
+
+
+def test_a_cache_larger_than_the_card_fills_its_bar():
+    page = Reader(cache_explorer(batch=256, cards=(8, 12.5)).html)
+    assert next(style for tag, style in styles(page) if tag == "i").startswith("width:100.00%")
+    assert page.of("caption")[0].endswith("12.5 GiB")
+
+
+def test_half_a_thousandth_of_a_gib_is_rounded_up():
+    page = Reader(cache_explorer(layers=1, length=4096).html)  # 1/16 GiB
+    assert "0.063" in page.of("td")
+
+
+def styles(page):
+    return [(tag, attributes.get("style", "")) for tag, attributes in page.tags]
+
+
 # --- how it is packed ---
 
 
@@ -424,6 +456,9 @@ def test_other_content_has_another_id():
         projection(chosen="hand-made"),
         projection(FRENCH[:4]),
         projection(projections={name: pair[::-1] for name, pair in VIEWS.items()}),
+        cache_explorer(),
+        cache_explorer(batch=2),
+        cache_explorer(cards=(16, 80)),
     ]
     assert len({re.search('id="(.*?)"', page.html)[1] for page in pages}) == len(pages)
 
@@ -444,6 +479,7 @@ def test_sizes_in_bytes():
     assert len(many.html.encode()) < 20_000
     ten = np.round(np.linspace(140.1, 204.9, 10), 1)
     widths, names = [0.5, 1, 2, 3, 5, 8, 12, 20, 40], ("height (cm)", "mass (kg)")
+    assert len(cache_explorer().html.encode()) < 10_000
     page = kernel_explorer(ten, ten / 3, QUERIES, widths, query=178, width=5, labels=(words * 2)[:10], names=names)
     assert len(page.html.encode()) < 10_000
 
@@ -458,6 +494,7 @@ def test_jupyter_shows_the_html_and_a_short_name():
     assert repr(EXPLORERS["mask"]()) == "<mask explorer: 4 queries x 5 keys>"
     assert repr(projection()) == "<projection explorer: 4 words, 2 projections>"
     assert repr(translations()) == "<translation explorer: 2 sentences, 2 models>"
+    assert repr(cache_explorer()) == "<cache explorer: 32 query heads>"
 
 
 def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
@@ -471,6 +508,7 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
     pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations()}
     pages |= {"mask": EXPLORERS["mask"]()}
     pages["projection"] = projection()
+    pages |= {"cache": cache_explorer()}
     assert set(pages) == set(translated)
     for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
@@ -567,6 +605,11 @@ BAD = {
     "five words": (lambda: projection(FRENCH[:5]), "words must hold 4 labels, got 5"),
     "asks": (lambda: projection(asks=4), "asks must be from 0 to 3, got 4"),
     "chosen": (lambda: projection(chosen="all"), "chosen must be one of the projections, none, hand-made, got 'all'"),
+    "layers": (lambda: cache_explorer(layers=3), r"layers must be one of \[1, 2, 4, .*\], got 3"),
+    "groups": (lambda: cache_explorer(heads=8, groups=16), "groups must be at most heads = 8, got 16"),
+    "one card": (lambda: cache_explorer(cards=[24]), r"cards must hold at least 2 numbers .*, got \[24.0\]"),
+    "three cards": (lambda: cache_explorer(cards=[8, 24, 80]), r"cards must hold two positive numbers, got \[8.0"),
+    "no memory": (lambda: cache_explorer(cards=[0, 80]), r"cards must hold two positive numbers, got \[0.0, 80.0\]"),
     "pupils": (lambda: kernel(labels=FRENCH), "labels must hold 5 labels, got 12"),
 }
 

@@ -1,6 +1,7 @@
 """The interactive figures in a real browser: every number read back equals NumPy's, by mouse, keyboard and touch."""
 
 import re
+from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 
 import numpy as np
@@ -10,9 +11,12 @@ from browser import launched
 from playwright.sync_api import expect
 
 from attnlib.corpus import RUNNING_EXAMPLE, parse
+from attnlib.costs import kv_cache_bytes
 from attnlib.explorers import (
+    CACHE,
     alignment_explorer,
     attention_explorer,
+    cache_explorer,
     kernel_explorer,
     mask_explorer,
     projection_explorer,
@@ -53,6 +57,7 @@ VIEWS = {
     "hand-made": RNG.integers(-2, 3, size=(2, 4, 3)).astype(float),
 }
 PROJECTION = projection_explorer(ENGLISH[:4], VIEWS, asks=2, chosen="hand-made")
+MEMORY = cache_explorer()
 EACH_KIND = {
     "attention": ATTENTION,
     "scaling": SCALING,
@@ -61,6 +66,7 @@ EACH_KIND = {
     "translations": TRANSLATIONS,
     "projection": PROJECTION,
     "mask": MASK,
+    "cache": MEMORY,
 }
 EVERY = EACH_KIND | {"masked": MASKED, "running": RUNNING}
 ONE = scaling_explorer(Q, K[:1])
@@ -507,6 +513,52 @@ def test_projection_by_keyboard_and_touch(show):
     page = show(PROJECTION, width=390, has_touch=True, is_mobile=True)
     page.locator("tbody td").nth(5).tap()
     check_projection(page, "hand-made", 1)
+
+
+# --- cache ---
+
+
+def check_cache(root, *, heads=32, groups=8, d_head=128, layers=32, length=8192, batch=1, size=2):
+    """The table, the bars and the facts, all as attnlib.costs counts them."""
+    gib = [kv_cache_bytes(batch, length, layers, g, d_head, size) / 2**30 for g in (heads, groups, 1)]
+    shown = [str(Decimal(m).quantize(Decimal("0.001"), ROUND_HALF_UP)) for m in gib]
+    kept = [text for text in cells(root) if text]
+    assert kept == [text for g, m in zip((heads, groups, 1), shown, strict=True) for text in (str(g), m)]
+    filled = root.locator("tbody i").evaluate_all("bars => bars.map(b => parseFloat(b.style.width))")
+    assert filled == pytest.approx([100 * min(1, m / 80) for m in gib], abs=0.01)
+    token = kv_cache_bytes(1, 1, layers, groups, d_head, size)
+    room = [card * 2**30 // (token * batch) for card in (24, 80)]
+    assert root.locator("dd").all_inner_texts() == [f"{n:,}" for n in (token, *room, heads // groups)]
+    assert f"of {heads} query heads" in root.locator("caption").inner_text()
+
+
+SLIDERS = {"d_head": "d_head", "layers": "layers", "length": "tokens", "batch": "batch", "size": "bytes a number"}
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_every_factor_of_the_cache(show, frame):
+    page = show(MEMORY, frame=frame)
+    check_cache(page)
+    now = {}
+    for place, (factor, name) in enumerate(SLIDERS.items()):  # each to another place than it started from
+        now[factor] = CACHE[factor][place % len(CACHE[factor])]
+        page.get_by_role("slider", name=name).fill(str(place % len(CACHE[factor])))
+        check_cache(page, **now)
+
+
+def test_there_are_never_more_key_value_heads_than_query_heads(show):
+    page = show(MEMORY)
+    heads, groups = (page.get_by_role("slider", name=name, exact=True) for name in ("query heads", "key-value heads"))
+    groups.fill("4")
+    check_cache(page, groups=16)
+    heads.fill("2")  # pushes the groups down
+    check_cache(page, heads=4, groups=4)
+    assert groups.get_attribute("aria-valuetext") == "4"
+    groups.fill("7")  # pushes the heads up
+    check_cache(page, heads=128, groups=128)
+    assert heads.get_attribute("aria-valuetext") == "128"
+    heads.press("ArrowLeft")
+    check_cache(page, heads=64, groups=64)
 
 
 # --- many on a page, and none of the scripts ---
