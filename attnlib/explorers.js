@@ -354,7 +354,6 @@ const projection = (root, data, labels) => {
   controls(root, el("div", {role: "group", "aria-label": labels.projections}, labels.projections, ...buttons));
   choose(asks);
 };
-};
 
 /* == cache == */
 const cache = (root, data, labels) => {
