@@ -188,6 +188,21 @@ VERDICTS = {
     "tiled": "The groups are mixed: heads 0, 1, 2 are one group. These are the means of every other head.",
     "first head": "This keeps the first head of each group. Take the mean of the group.",
     "added": "These are the sums of the heads in a group. Take the mean.",
+    # chapter 10
+    "no projections": "The projections are missing: W_q, W_k, W_v and W_o take 4 n d^2 multiply-adds together.",
+    "three matrices": "There are four projections. The output is multiplied by W_o.",
+    "one product": "Only one product with the table is counted. There are two: the scores, and the weighted sums.",
+    "FLOPs": "These are FLOPs, two for each multiply-add.",
+    "no d": "This is the size of the table. Each score is a sum over d products, each mixed number one over n.",
+    "inverse": "The function still has its bug. It is right where the first key has the largest score, else wrong.",
+    "output not rescaled": "The running output keeps the old maximum when a larger score comes. Rescale it as the sum.",
+    "sum not rescaled": "The running sum keeps the old maximum when a larger score comes. Rescale it as the output.",
+    "nothing rescaled": "When a larger score comes, the sum and the output must be rescaled to the new maximum.",
+    "no last division": "The output is not divided by the sum of the exponentials.",
+    "plain mean of parts": "The parts count the same here. One with larger scores must count more.",
+    "parts not rescaled": "Each part is measured from its own maximum. Rescale all to the largest of them first.",
+    "sums left out": "The part outputs are weighted by exp(m) alone. How many keys stand behind them, says l.",
+    "exp of m": "exp(m) overflows for large scores. Subtract the largest m first.",
 }
 
 
@@ -741,6 +756,45 @@ def _over_heads(share, scale=None):
     return function
 
 
+# --- chapter 10: what it costs ------------------------------------------------------------------------------------
+
+
+def _inputs_10():
+    """2 queries whose largest score is not the first; a query in 3 parts, then the same with huge scores."""
+    rng = np.random.default_rng(10)
+    q, k, v = (rng.normal(size=shape) for shape in ((2, 6), (7, 6), (7, 4)))
+    parts = tuple(rng.normal(size=shape) for shape in ((3,), (3, 4)))
+    sums = np.array([1.3, 2.9, 4.1])
+    return (q, k, v), (2 * parts[0], sums, parts[1]), (2 * parts[0] + 2000, sums, parts[1])
+
+
+_BLOCKS, _PARTS, _HUGE_PARTS = _inputs_10()
+_LENGTHS, _KERNELS = (np.array([1.0, 2.0, 5.0]), 3.0), (np.array([5.0, 7.0, 31.0]), 6.0)
+
+
+def _in_blocks(shrink_sum=lambda s: s, shrink_output=lambda s: s, divide=True):
+    """Attention over blocks of two keys; how the running sum and the running output take a new maximum."""
+
+    def function(q, k, v):
+        scale = q.shape[-1] ** -0.5
+        m, total, output = q @ k[:1].T * scale, 0.0, 0.0
+        for j in range(0, len(k), 2):
+            scores = q @ k[j : j + 2].T * scale
+            new = np.maximum(m, scores.max(axis=-1, keepdims=True))
+            e, shrink = np.exp(scores - new), np.exp(m - new)
+            total = total * shrink_sum(shrink) + e.sum(axis=-1, keepdims=True)
+            output = output * shrink_output(shrink) + e @ v[j : j + 2]
+            m = new
+        return output / total if divide else output
+
+    return function
+
+
+def _merge(m, total, output):
+    share = np.exp(m - m.max())
+    return share @ output / (share @ total)
+
+
 EXERCISES = {
     "01.1": Exercise(
         right=_gru(),
@@ -1171,6 +1225,48 @@ EXERCISES = {
             "all pooled": [lambda W: np.repeat(W.mean(axis=0, keepdims=True), 2, axis=0)],
             "first head": [lambda W: W[::3]],
             "added": [lambda W: W.reshape(2, 3, *W.shape[1:]).sum(axis=1)],
+        },
+    ),
+    "10.1": Exercise(
+        right=lambda n, d: 2 * n**2 * d + 4 * n * d**2,
+        inputs=(_LENGTHS,),
+        mistakes={
+            "no projections": [lambda n, d: 2 * n**2 * d, lambda n, d: n**2 * d],
+            "three matrices": [lambda n, d: 2 * n**2 * d + 3 * n * d**2],
+            "one product": [lambda n, d: n**2 * d + 4 * n * d**2],
+            "FLOPs": [lambda n, d: 4 * n**2 * d + 8 * n * d**2],
+            "no d": [lambda n, d: n**2 + 4 * n * d**2, lambda n, d: 2 * n**2 + 4 * n * d**2],
+        },
+    ),
+    "10.2": Exercise(
+        right=lambda k, d: (k - 4) * d / 2,
+        inputs=(_KERNELS,),
+        mistakes={
+            "no projections": [lambda k, d: k * d / 2, lambda k, d: k * d],
+            "three matrices": [lambda k, d: (k - 3) * d / 2],
+            "one product": [lambda k, d: (k - 4) * d],
+        },
+    ),
+    "10.3": Exercise(
+        right=attention,
+        inputs=(_BLOCKS,),
+        mistakes={
+            "inverse": [_in_blocks(shrink_output=lambda s: 1 / s)],
+            "output not rescaled": [_in_blocks(shrink_output=lambda s: 1.0)],
+            "sum not rescaled": [_in_blocks(shrink_sum=lambda s: 1.0)],
+            "nothing rescaled": [_in_blocks(lambda s: 1.0, lambda s: 1.0)],
+            "no last division": [_in_blocks(divide=False)],
+        },
+    ),
+    "10.4": Exercise(
+        right=_merge,
+        inputs=(_PARTS, _HUGE_PARTS),
+        mistakes={
+            "plain mean of parts": [lambda m, total, output: (output / total[:, None]).mean(axis=0)],
+            "parts not rescaled": [lambda m, total, output: output.sum(axis=0) / total.sum()],
+            "sums left out": [lambda m, total, output: softmax(m) @ (output / total[:, None])],
+            "no last division": [lambda m, total, output: np.exp(m - m.max()) @ output],
+            "exp of m": [lambda m, total, output: np.exp(m) @ output / (np.exp(m) @ total)],
         },
     ),
 }

@@ -405,3 +405,54 @@ const cache = (root, data, labels) => {
   controls(root, ...Object.values(sliders));
   draw();
 };
+
+/* == costs == */
+const costs = (root, data, labels) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const facts = root.querySelectorAll("dd");
+  const counts = ["", " k", " M", " G", " T", " P", " E"];
+  const bytes = [" B", " KiB", " MiB", " GiB", " TiB", " PiB"];
+
+  const short = (x, base, units) => {
+    let size = 0;
+    for (; x >= base && size < units.length - 1; size++) x /= base;
+    const digits = size === 0 || x >= 100 ? 0 : x >= 10 ? 1 : 2;
+    return (Math.floor(x * 10 ** digits + 0.5) / 10 ** digits).toFixed(digits) + units[size];
+  };
+  // Layers until the last output sees the first of n tokens.
+  const reach = (n, grow) => {
+    let layers = 0;
+    for (let seen = 1; seen < n; layers++) seen = grow(seen);
+    return layers;
+  };
+
+  const draw = () => {
+    const [n, d, k] = [data.lengths, data.widths, data.kernels].map((numbers, i) => numbers[data.at[i]]);
+    const layer = 4 * n * d * d + 2 * n * n * d;
+    const table = [
+      [layer, 1, 1, 4 * (5 * n * d + 2 * n * n)],
+      [layer, 1, 1, 4 * (5 * n * d + n)],
+      [6 * n * d * d, n, n - 1, 4 * n * d],
+      [k * n * d * d, 1, reach(n, (seen) => seen + k - 1), 4 * n * d],
+    ];
+    rows.forEach((row, i) => table[i].forEach((x, c) => {
+      const cell = row.cells[c + 1];
+      cell.firstChild.data = c < 3 ? short(x, 1000, counts) : short(x, 1024, bytes);
+      cell.querySelector("i").style.width = `${(100 * Math.log(x)) / Math.log(Math.max(data.most[c], 2))}%`;
+    }));
+    facts[0].textContent = say(labels.percent, (Math.floor((1000 * n) / (n + 2 * d) + 0.5) / 10).toFixed(1));
+    facts[1].textContent = reach(n, (seen) => seen * k);
+  };
+  const move = (i) => (place) => {
+    data.at[i] = place;
+    draw();
+  };
+
+  controls(
+    root,
+    slider(labels.length, data.lengths, data.at[0], move(0)),
+    slider(labels.width, data.widths, data.at[1], move(1)),
+    slider(labels.kernel, data.kernels, data.at[2], move(2))
+  );
+  draw();
+};

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .costs import kv_cache_bytes
+from . import costs
 from .numpy_backend import causal_mask, softmax
 
 # Every word that a reader of an explorer sees, in one place for translators. {0}, {1} are filled in.
@@ -116,6 +116,24 @@ LABELS = {
         "token": "bytes a token, grouped",
         "room": "tokens that fit in {0} GiB, grouped",
         "saved": "multi-head / grouped",
+    },
+    "costs": {
+        "caption": "One layer, one head, numbers of 4 bytes; bars on a logarithmic scale",
+        "layer": "layer",
+        "adds": "multiply-adds",
+        "steps": "steps",
+        "path": "path",
+        "memory": "memory",
+        "naive": "attention, naive",
+        "fused": "attention, fused",
+        "recurrent": "recurrent",
+        "convolution": "convolution",
+        "length": "tokens n",
+        "width": "features d",
+        "kernel": "kernel k",
+        "share": "quadratic share of attention",
+        "dilated": "path of a dilated convolution",
+        "percent": "{0} %",
     },
 }
 
@@ -627,7 +645,7 @@ def cache_explorer(*, heads=32, groups=8, d_head=128, layers=32, length=8192, ba
     small, large = (int(c) if c == int(c) else c for c in cards.tolist())
 
     def memory(kept):
-        return kv_cache_bytes(batch, length, layers, kept, d_head, size) / 2**30
+        return costs.kv_cache_bytes(batch, length, layers, kept, d_head, size) / 2**30
 
     def half_up(x):  # as the script rounds: powers of 2 often lie halfway, and Python rounds those to even
         return f"{math.floor(1000 * x + 0.5) / 1000:.3f}"
@@ -637,7 +655,7 @@ def cache_explorer(*, heads=32, groups=8, d_head=128, layers=32, length=8192, ba
         (kind, [cell(str(kept)), cell(half_up(memory(kept))), bar(min(1, memory(kept) / large))])
         for kind, kept in kinds
     ]
-    token = kv_cache_bytes(1, 1, layers, groups, d_head, size)
+    token = costs.kv_cache_bytes(1, 1, layers, groups, d_head, size)
     facts = [
         (words["token"], f"{token:,}"),
         *((words["room"].format(card), f"{math.floor(card * 2**30 / (token * batch)):,}") for card in (small, large)),
@@ -670,3 +688,70 @@ def _out_of_place(said, target):
 def _marked_words(words, wrong):
     words = [html.escape(word) for word in words]
     return " ".join(f"<mark>{word}</mark>" if i in wrong else word for i, word in enumerate(words))
+
+
+def cost_explorer(lengths, widths, kernels, *, length, width, kernel):
+    """What four layers cost, as `costs` counts it: sliders for n tokens, d features and the k tokens of a kernel.
+
+    The sliders offer whole numbers, in rising order, and start at `length`, `width` and `kernel`.
+    """
+    words = LABELS["costs"]
+    given = {"lengths": (lengths, length), "widths": (widths, width), "kernels": (kernels, kernel)}
+    offered, places = {}, []
+    for name, (choices, chosen) in given.items():
+        choices, place = _choices(choices, chosen, name, name[:-1], 1)
+        if choices[0] < 2 or (choices % 1).any() or choices[-1] > 2**20:
+            raise ValueError(f"{name} must hold whole numbers from 2 to {2**20}, got {choices.tolist()}")
+        offered[name] = [int(n) for n in choices]
+        places.append(place)
+    n, d, k = (numbers[place] for numbers, place in zip(offered.values(), places, strict=True))
+    most = [max(column) for column in zip(*_costs(*(numbers[-1] for numbers in offered.values())), strict=True)]
+
+    kinds = [words[kind] for kind in ("naive", "fused", "recurrent", "convolution")]
+    units = (1000, _COUNTS), (1000, _COUNTS), (1000, _COUNTS), (1024, _BYTES)
+    rows = [
+        (kind, [_log_bar(_short(x, *unit), x, top) for x, top, unit in zip(row, most, units, strict=True)])
+        for kind, row in zip(kinds, _costs(n, d, k), strict=True)
+    ]
+    columns = [words[name] for name in ("layer", "adds", "steps", "path", "memory")]
+    share = math.floor(1000 * n / (n + 2 * d) + 0.5) / 10
+    facts = [
+        (words["share"], words["percent"].format(f"{share:.1f}")),
+        (words["dilated"], str(costs.path_length("convolution", n, k, dilated=True))),
+    ]
+    data = {**offered, "at": places, "most": most}
+    body = f"{table('list', words['caption'], columns, rows)}{_facts(facts)}"
+    return shell("costs", f"cost explorer: up to {offered['lengths'][-1]} tokens", body, data)
+
+
+def _costs(n, d, k):
+    """(multiply-adds, steps, path, bytes) of attention, naive and fused, of recurrence and of convolution."""
+    layer = costs.multiply_adds("projections", n, d) + costs.multiply_adds("attention", n, d)
+    adds = [layer, layer, costs.multiply_adds("recurrent", n, d), costs.multiply_adds("convolution", n, d, k)]
+    paths = [costs.path_length(kind, n) for kind in ("attention", "attention", "recurrent")]
+    tables = [costs.activation_bytes("attention", n, d, fused=fused) for fused in (False, True)]
+    return [
+        (adds[0], 1, paths[0], tables[0]),
+        (adds[1], 1, paths[1], tables[1]),
+        (adds[2], costs.sequential_steps("recurrent", n), paths[2], costs.activation_bytes("recurrent", n, d)),
+        (adds[3], 1, costs.path_length("convolution", n, k), costs.activation_bytes("convolution", n, d)),
+    ]
+
+
+_COUNTS = ("", " k", " M", " G", " T", " P", " E")
+_BYTES = (" B", " KiB", " MiB", " GiB", " TiB", " PiB")
+
+
+def _short(x, base, units):
+    """A count with three digits and a unit. Halves are rounded up, as explorers.js does it."""
+    size = 0
+    while x >= base and size < len(units) - 1:
+        x, size = x / base, size + 1
+    digits = 0 if size == 0 or x >= 100 else 1 if x >= 10 else 2
+    return f"{math.floor(x * 10**digits + 0.5) / 10**digits:.{digits}f}{units[size]}"
+
+
+def _log_bar(text, x, most):
+    """A cell with a number and, below it, a bar on a logarithmic scale from 1 to `most`."""
+    width = 100 * math.log(x) / math.log(max(most, 2))
+    return f'<td>{text}<b><i style="width:{width:.2f}%;background:{COLOR}"></i></b></td>'

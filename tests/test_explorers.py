@@ -18,6 +18,7 @@ from attnlib.explorers import (
     alignment_explorer,
     attention_explorer,
     cache_explorer,
+    cost_explorer,
     kernel_explorer,
     mask_explorer,
     projection_explorer,
@@ -50,6 +51,10 @@ PAIRS = [corpus.RUNNING_EXAMPLE, corpus.parse("le chat dort")]
 
 def translations(pairs=PAIRS, said=SAID, **settings):
     return translation_explorer(pairs, said, **settings)
+
+
+def cost(lengths=(16, 128, 4096), widths=(8, 64), kernels=(2, 3, 7), length=4096, width=64, kernel=3):
+    return cost_explorer(lengths, widths, kernels, length=length, width=width, kernel=kernel)
 
 
 EXPLORERS = {
@@ -96,6 +101,7 @@ def softmax(scores):
 
 WEIGHTS, LINKS = softmax(RNG.normal(size=(13, 12))), [(0, 0), (1, 2), (2, 1), (11, 11), (12, 11)]
 EXPLORERS["alignment"] = lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS)
+EXPLORERS["costs"] = cost
 EXPLORERS["evil alignment"] = lambda: alignment_explorer(softmax(np.eye(5)), EVIL, EVIL)
 EXPLORERS["cache"] = cache_explorer
 every_explorer = pytest.mark.parametrize("name", EXPLORERS)
@@ -505,10 +511,8 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
     }
     monkeypatch.setattr(explorers, "LABELS", translated)
     pages = {"attention": attention_explorer(BLOCKED), "scaling": scaling_explorer(Q, K), "kernel": kernel()}
-    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations()}
-    pages |= {"mask": EXPLORERS["mask"]()}
-    pages["projection"] = projection()
-    pages |= {"cache": cache_explorer()}
+    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations(), "projection": projection()}
+    pages |= {"mask": EXPLORERS["mask"](), "cache": cache_explorer(), "costs": cost()}
     assert set(pages) == set(translated)
     for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
@@ -522,6 +526,42 @@ def test_no_torch_and_no_matplotlib_are_imported():
         "assert not {'torch', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_cost_table_starts_with_the_counts():
+    """4096 tokens, 64 features, a kernel of 3, by hand."""
+    page = Reader(cost().html)
+    assert page.of("th")[5:] == ["attention, naive", "attention, fused", "recurrent", "convolution"]
+    layer = 4 * 4096 * 64**2 + 2 * 4096**2 * 64
+    assert layer == 2_214_592_512
+    assert [text for text in page.of("td") if text] == [
+        *("2.21 G", "1", "1", "133 MiB"),  # 4 (5 n d + 2 n^2) bytes
+        *("2.21 G", "1", "1", "5.02 MiB"),  # 4 (5 n d + n)
+        *("101 M", "4.10 k", "4.10 k", "1.00 MiB"),
+        *("50.3 M", "1", "2.05 k", "1.00 MiB"),
+    ]
+    assert page.of("dd") == ["97.0 %", "8"]  # 4096 / (4096 + 128); 3^8 = 6561
+
+
+def test_the_bars_of_costs_are_logarithmic():
+    widths = [float(width) for width in re.findall(r"width:([\d.]+)%", cost(length=128, width=8).html)]
+    assert len(widths) == 16
+    most = np.log([2_214_592_512, 4096, 4095, 4 * (5 * 4096 * 64 + 2 * 4096**2)])
+    here = np.log([4 * 128 * 64 + 2 * 128**2 * 8, 1, 1, 4 * (5 * 128 * 8 + 2 * 128**2)])
+    assert widths[:4] == pytest.approx(100 * here / most, abs=0.01)
+    assert widths[9] == pytest.approx(100 * np.log(128) / np.log(4096), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("x", "base", "want"),
+    [
+        (0, 1000, "0"), (1, 1000, "1"), (999, 1000, "999"), (1000, 1000, "1.00 k"), (1125, 1000, "1.13 k"),
+        (99_949, 1000, "99.9 k"), (123_456, 1000, "123 k"), (10**12, 1000, "1.00 T"), (1023, 1024, "1023 B"),
+        (1024, 1024, "1.00 KiB"), (2**30 + 2**27, 1024, "1.13 GiB"),
+    ],
+)  # fmt: skip
+def test_counts_have_three_digits_and_halves_are_rounded_up(x, base, want):
+    assert explorers._short(x, base, explorers._COUNTS if base == 1000 else explorers._BYTES) == want
 
 
 # --- bad input ---
@@ -610,6 +650,10 @@ BAD = {
     "one card": (lambda: cache_explorer(cards=[24]), r"cards must hold at least 2 numbers .*, got \[24.0\]"),
     "three cards": (lambda: cache_explorer(cards=[8, 24, 80]), r"cards must hold two positive numbers, got \[8.0"),
     "no memory": (lambda: cache_explorer(cards=[0, 80]), r"cards must hold two positive numbers, got \[0.0, 80.0\]"),
+    "whole": (lambda: cost(lengths=(16.5, 32), length=32), r"lengths must hold whole numbers .* got \[16.5, 32.0\]"),
+    "one token": (lambda: cost(lengths=(1, 16), length=16), "lengths must hold whole numbers from 2 to 1048576, got"),
+    "many tokens": (lambda: cost(lengths=(2, 2**21), length=2), "lengths must hold whole numbers from 2 to 1048576"),
+    "no kernel": (lambda: cost(kernel=5), "kernel must be one of kernels, 2 to 7, got 5"),
     "pupils": (lambda: kernel(labels=FRENCH), "labels must hold 5 labels, got 12"),
 }
 

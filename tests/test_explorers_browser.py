@@ -10,6 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from browser import launched
 from playwright.sync_api import expect
 
+from attnlib import costs
 from attnlib.corpus import RUNNING_EXAMPLE, parse
 from attnlib.costs import kv_cache_bytes
 from attnlib.explorers import (
@@ -17,6 +18,7 @@ from attnlib.explorers import (
     alignment_explorer,
     attention_explorer,
     cache_explorer,
+    cost_explorer,
     kernel_explorer,
     mask_explorer,
     projection_explorer,
@@ -58,6 +60,8 @@ VIEWS = {
 }
 PROJECTION = projection_explorer(ENGLISH[:4], VIEWS, asks=2, chosen="hand-made")
 MEMORY = cache_explorer()
+LENGTHS, SIZES_D, KERNELS = [2**i for i in range(4, 18)], [2**i for i in range(4, 14)], [2, 3, 5, 9, 31]
+COSTS = cost_explorer(LENGTHS, SIZES_D, KERNELS, length=4096, width=64, kernel=3)
 EACH_KIND = {
     "attention": ATTENTION,
     "scaling": SCALING,
@@ -67,6 +71,7 @@ EACH_KIND = {
     "projection": PROJECTION,
     "mask": MASK,
     "cache": MEMORY,
+    "costs": COSTS,
 }
 EVERY = EACH_KIND | {"masked": MASKED, "running": RUNNING}
 ONE = scaling_explorer(Q, K[:1])
@@ -561,6 +566,56 @@ def test_there_are_never_more_key_value_heads_than_query_heads(show):
     check_cache(page, heads=64, groups=64)
 
 
+# --- costs ---
+
+UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+UNITS |= {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def check_costs(root, n, d, k):
+    """Every number to three digits, and every bar, is what `costs` counts."""
+    layer = costs.multiply_adds("projections", n, d) + costs.multiply_adds("attention", n, d)
+    want = [
+        [layer, 1, 1, costs.activation_bytes("attention", n, d)],
+        [layer, 1, 1, costs.activation_bytes("attention", n, d, fused=True)],
+        [costs.multiply_adds("recurrent", n, d), n, costs.path_length("recurrent", n), 4 * n * d],
+        [costs.multiply_adds("convolution", n, d, k), 1, costs.path_length("convolution", n, k), 4 * n * d],
+    ]
+    shown = [text.split() for text in cells(root)]
+    shown = [float(number) * UNITS["".join(unit)] for number, *unit in shown]
+    assert np.reshape(shown, (4, 4)) == pytest.approx(np.array(want), rel=0.005)
+    bars = root.locator("tbody i").evaluate_all("bars => bars.map(bar => parseFloat(bar.style.width))")
+    attention = 4 * 2**17 * 2**26 + 2 * 2**34 * 2**13
+    most = [max(attention, 31 * 2**17 * 2**26), 2**17, 2**17 - 1, 4 * (5 * 2**30 + 2 * 2**34)]
+    assert np.reshape(bars, (4, 4)) == pytest.approx(100 * np.log(want) / np.log(most), abs=0.02)
+    share = float(root.locator("dd").nth(0).inner_text().removesuffix(" %"))
+    assert share == pytest.approx(100 * costs.multiply_adds("attention", n, d) / layer, abs=0.0501)
+    assert root.locator("dd").nth(1).inner_text() == str(costs.path_length("convolution", n, k, dilated=True))
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_length_width_and_kernel(show, frame):
+    page = show(COSTS, frame=frame)
+    check_costs(page, 4096, 64, 3)
+    for i, (n, d, k) in enumerate([(16, 16, 2), (131072, 8192, 31), (1024, 512, 9), (64, 128, 5)]):
+        page.get_by_role("slider", name="tokens n").fill(str(LENGTHS.index(n)))
+        page.get_by_role("slider", name="features d").fill(str(SIZES_D.index(d)))
+        page.get_by_role("slider", name="kernel k").fill(str(KERNELS.index(k)))
+        assert page.locator(".controls span").all_inner_texts() == [str(n), str(d), str(k)], i
+        check_costs(page, n, d, k)
+
+
+def test_costs_by_keyboard(show):
+    page = show(COSTS)
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    check_costs(page, 8192, 64, 3)
+    page.keyboard.press("Home")
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    check_costs(page, 16, 8192, 3)
+
+
 # --- many on a page, and none of the scripts ---
 
 
@@ -652,6 +707,7 @@ def test_styles_of_the_page_change_nothing(show):
     for styles in ("", HOST):
         page = show(*EACH_KIND.values(), styles=styles)
         kinds = "svg, text, caption, tr, td, th, tbody i, dt, dd, mark, button, input, label, [role=status], "
+        kinds = "svg, text, caption, tr, td, th, tbody i, tbody b, dt, dd, mark, button, input, label, [role=status], "
         nodes = page.locator(kinds + ".words, .words *")
         states.append(
             np.array(nodes.evaluate_all(
