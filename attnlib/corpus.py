@@ -510,7 +510,9 @@ def make_batch(pairs, device=None):
 def batches(pairs, batch_size, rng, device=None, steps=None):
     """Yield batches in shuffled epochs, without end, or `steps` of them.
 
-    Every pair comes once in each epoch; the last batch of an epoch may be smaller.
+    Every pair comes once in each epoch. The pairs of a batch are of similar length, so that little of it is padding:
+    20 batches' worth of shuffled pairs are sorted by length and cut, and the batches come in shuffled order. One of
+    the last batches of an epoch may be smaller.
 
     Args:
         pairs: a list of Pair. batch_size: pairs in a batch. rng: a random.Random, which decides the order.
@@ -530,5 +532,12 @@ def batches(pairs, batch_size, rng, device=None, steps=None):
 def _epochs(pairs, batch_size, rng, device):
     while True:
         order = rng.sample(pairs, len(pairs))
-        for start in range(0, len(order), batch_size):
-            yield make_batch(order[start : start + batch_size], device)
+        for some in _cut(order, 20 * batch_size):
+            alike = _cut(sorted(some, key=lambda pair: len(pair.source)), batch_size)
+            for chosen in rng.sample(alike, len(alike)):
+                yield make_batch(chosen, device)
+
+
+def _cut(items, size):
+    """A list in pieces of `size`, the last one perhaps smaller."""
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -434,9 +434,20 @@ def test_every_pair_comes_once_an_epoch():
     stream = corpus.batches(pairs, 5, random.Random(0))
     epochs = [[next(stream) for _ in range(5)] for _ in range(2)]
     for epoch in epochs:
-        assert [len(batch.pairs) for batch in epoch] == [5, 5, 5, 5, 3]
+        assert sorted(len(batch.pairs) for batch in epoch) == [3, 5, 5, 5, 5]
         assert {pair.source for batch in epoch for pair in batch.pairs} == {pair.source for pair in pairs}
     assert [batch.pairs for batch in epochs[0]] != [batch.pairs for batch in epochs[1]]
+
+
+def test_the_sentences_of_a_batch_are_of_similar_length_and_the_batches_in_any_order():
+    pairs = corpus.make_corpus(train=850, valid=0, test=0).train  # two and a bit times 20 batches
+    one_epoch = list(corpus.batches(pairs, 20, random.Random(0), steps=43))
+    assert sum(len(batch.pairs) for batch in one_epoch) == 850
+    padding = [1 - batch.source_mask.float().mean() for batch in one_epoch]
+    assert sum(padding) / 43 < 0.05  # unsorted, a third
+    longest = [int(batch.source_lengths[0]) for batch in one_epoch]
+    rises = sum(a < b for a, b in itertools.pairwise(longest))
+    assert 10 < rises < 32  # neither short to long nor long to short
 
 
 def test_batches_stop_after_steps_and_repeat_with_the_seed():
