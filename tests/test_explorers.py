@@ -17,6 +17,7 @@ from attnlib import corpus, explorers
 from attnlib.explorers import (
     alignment_explorer,
     attention_explorer,
+    heads_explorer,
     kernel_explorer,
     scaling_explorer,
     translation_explorer,
@@ -72,6 +73,26 @@ def softmax(scores):
         return np.nan_to_num(e / e.sum(axis=-1, keepdims=True))
 
 
+LOOKS, LETTERS = softmax(np.random.default_rng(8).normal(size=(3, 5, 5)) * 2), list("kdbrw")
+RIGHT = {"previous": list("wkdbr"), "mirrored": list("wrbdk")}
+
+
+def said(m):
+    """What a model says with the heads in m: the first wrong answers go when more heads are on."""
+    on = bin(m).count("1")
+    return {
+        "previous": ["z"] * (3 - on) + RIGHT["previous"][3 - on :],
+        "mirrored": RIGHT["mirrored"][:on] + ["y"] * (5 - on),
+    }
+
+
+def heads(answers=None, right=RIGHT, tokens=LETTERS, weights=LOOKS, **settings):
+    answers = {name: [said(m)[name] for m in range(8)] for name in RIGHT} if answers is None else answers
+    return heads_explorer(tokens, weights, answers, right, **settings)
+
+
+EXPLORERS["heads"] = heads
+EXPLORERS["evil heads"] = lambda: heads({EVIL[0]: [EVIL] * 8}, {EVIL[0]: EVIL[::-1]}, EVIL)
 WEIGHTS, LINKS = softmax(RNG.normal(size=(13, 12))), [(0, 0), (1, 2), (2, 1), (11, 11), (12, 11)]
 EXPLORERS["alignment"] = lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS)
 EXPLORERS["evil alignment"] = lambda: alignment_explorer(softmax(np.eye(5)), EVIL, EVIL)
@@ -250,6 +271,35 @@ def test_right_words_are_a_longest_common_subsequence():
         assert not any(all(word in rest for word in some) for some in longer for rest in [iter(target)])
 
 
+@pytest.mark.parametrize("given", [np.asarray, torch.tensor, list], ids=["numpy", "torch", "list"])
+@pytest.mark.parametrize("start", [0, 3])
+def test_the_heads_start_with_the_whole_model(given, start):
+    page = Reader(heads(weights=given(LOOKS), start=start).html)
+    assert page.of("th") == [*LETTERS, "head 1", "head 2", "head 3", "previous", "mirrored"]
+    percents = np.round(100 * LOOKS[:, start]).astype(int)
+    texts = [text for text in page.of("td") if text]
+    assert texts[:15] == [str(p) for p in percents.ravel()]
+    assert [shade for shade in page.shades if shade][:15] == [
+        f"background:#2a78d6{round(1.44 * p):02x}" for p in percents.ravel()
+    ]
+    assert texts[15:] == [*RIGHT["previous"], *RIGHT["mirrored"][:3]]  # and two wrong ones, which are marked
+    assert page.of("dd") == ["5 of 5 right", "3 of 5 right"]
+    assert page.of("caption")[0].startswith(f"Where {LETTERS[start]} looks")
+    html = heads(weights=given(LOOKS), start=start).html
+    assert re.findall("<mark>(.)</mark>", html) == ["y", "y"]
+
+
+def test_the_heads_carry_the_answers_of_every_set_of_heads():
+    page = heads(weights=LOOKS + 1e-9).html
+    assert page == heads().html
+    data, _words = json.loads(re.search(r"heads,\.\.\.(\[.*\])\);\}\)\(\);</script>", page)[1])
+    assert data["weights"] == np.round(100 * LOOKS).astype(int).tolist()
+    for r, name in enumerate(RIGHT):
+        assert [data["words"][i] for i in data["right"][r]] == RIGHT[name]
+        for m in range(8):
+            assert [data["words"][i] for i in data["answers"][r][m]] == said(m)[name]
+
+
 # --- how it is packed ---
 
 
@@ -347,6 +397,9 @@ def test_other_content_has_another_id():
         alignment_explorer(WEIGHTS, ENGLISH, FRENCH, []),
         alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS),
         alignment_explorer(WEIGHTS, ENGLISH, ENGLISH[:12], LINKS),
+        heads(),
+        heads(start=1),
+        heads(weights=LOOKS[:, ::-1]),
     ]
     assert len({re.search('id="(.*?)"', page.html)[1] for page in pages}) == len(pages)
 
@@ -362,6 +415,10 @@ def test_sizes_in_bytes():
     assert len(scaling_explorer(Q, np.tile(K, (2, 1))[:8], words).html.encode()) < 10_000
     many = translations([corpus.RUNNING_EXAMPLE] * 40, {name: [ENGLISH + FRENCH] * 40 for name in ("one", "two")})
     assert len(many.html.encode()) < 20_000
+    four = softmax(RNG.normal(size=(4, 12, 12)))
+    answers = {name: [list("abcdefghijkl")] * 16 for name in ("previous", "mirrored")}
+    page = heads_explorer(FRENCH, four, answers, dict.fromkeys(answers, FRENCH))
+    assert len(page.html.encode()) < 15_000
     ten = np.round(np.linspace(140.1, 204.9, 10), 1)
     widths, names = [0.5, 1, 2, 3, 5, 8, 12, 20, 40], ("height (cm)", "mass (kg)")
     page = kernel_explorer(ten, ten / 3, QUERIES, widths, query=178, width=5, labels=(words * 2)[:10], names=names)
@@ -376,6 +433,7 @@ def test_jupyter_shows_the_html_and_a_short_name():
     assert repr(EXPLORERS["alignment"]()) == "<alignment explorer: 13 words written, 12 read>"
     assert repr(EXPLORERS["kernel"]()) == "<kernel explorer: 5 keys, 66 queries>"
     assert repr(translations()) == "<translation explorer: 2 sentences, 2 models>"
+    assert repr(heads()) == "<heads explorer: 3 heads, 5 tokens>"
 
 
 def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
@@ -386,7 +444,7 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
     }
     monkeypatch.setattr(explorers, "LABELS", translated)
     pages = {"attention": attention_explorer(BLOCKED), "scaling": scaling_explorer(Q, K), "kernel": kernel()}
-    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations()}
+    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations(), "heads": heads()}
     assert set(pages) == set(translated)
     for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
@@ -464,6 +522,18 @@ BAD = {
     "strings": (lambda: translations(said={"a": ["the cat"] * 2}), r"translations\['a'\] must hold one list of words"),
     "too few": (lambda: translations(said={"a": [["the"]]}), r"translations\['a'\] must hold one list .* a pair, 2"),
     "late start": (lambda: translations(start=2), "start must be from 0 to 1, got 2"),
+    "one head": (lambda: heads(weights=LOOKS[0]), r"weights must have shape \(h, T, T\).*got \(5, 5\)"),
+    "not square": (lambda: heads(weights=LOOKS[:, :4]), r"weights must have shape \(h, T, T\).*got \(3, 4, 5\)"),
+    "raw scores": (lambda: heads(weights=LOOKS * 9), "weights must lie from 0 to 1"),
+    "tokens": (lambda: heads(tokens=FRENCH), "tokens must hold 5 labels, got 12"),
+    "sets": (
+        lambda: heads({n: [LETTERS] * 7 for n in RIGHT}),
+        r"answers\['previous'\] .* each set of 3 heads, 8, got 7",
+    ),
+    "relations": (lambda: heads({"next": [LETTERS] * 8}), "answers and right must be dicts with the same names"),
+    "answers": (lambda: heads({n: [LETTERS[:4]] * 8 for n in RIGHT}), "a row of answers must hold 5 labels, got 4"),
+    "right": (lambda: heads(right=dict.fromkeys(RIGHT, LETTERS[:2])), "a row of right must hold 5 labels, got 2"),
+    "first asker": (lambda: heads(start=5), "start must be from 0 to 4, got 5"),
     "pupils": (lambda: kernel(labels=FRENCH), "labels must hold 5 labels, got 12"),
 }
 
