@@ -310,7 +310,7 @@ const heads = (root, data, labels) => {
     }
   });
   boxes.forEach((box) => box.addEventListener("change", draw));
-  controls(root, ...boxes.map((box, i) => el("div", {}, el("label", {}, box, say(labels.head, i + 1)))));
+  controls(root, ...boxes.map((box, i) => el("div", {}, el("label", {}, box, say(labels.head, i)))));
   root.append(status);
   draw();
 };

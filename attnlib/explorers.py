@@ -497,7 +497,7 @@ def heads_explorer(tokens, weights, answers, right, *, start=0):
     """The heads of a trained model: point at a token to see where each head looks from there, switch heads off and on.
 
     tokens (T,). weights (h, T, T): of each head, rows are queries. answers: {name of a relation: (2^h, T) labels}, what
-    the model says at each position; in row m the heads whose bit is set in m are on (bit 0 is head 1), so the last row
+    the model says at each position; in row m the heads whose bit is set in m are on (bit 0 is head 0), so the last row
     is the whole model. right: {name: (T,) labels}, the right answers. start: the position that asks first.
     """
     words = LABELS["heads"]
@@ -518,7 +518,7 @@ def heads_explorer(tokens, weights, answers, right, *, start=0):
     names = check_labels(answers, len(answers), "answers")
     said = [[check_labels(row, T, "a row of answers") for row in answers[name]] for name in answers]
     wanted = [check_labels(right[name], T, "a row of right") for name in answers]
-    rows = [(words["head"].format(i + 1), [cell(str(p), p / 100) for p in weights[i, start]]) for i in range(h)]
+    rows = [(words["head"].format(i), [cell(str(p), p / 100) for p in weights[i, start]]) for i in range(h)]
     facts = []
     for name, sets, want in zip(names, said, wanted, strict=True):
         good = [a == b for a, b in zip(sets[-1], want, strict=True)]

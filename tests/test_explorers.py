@@ -275,7 +275,7 @@ def test_right_words_are_a_longest_common_subsequence():
 @pytest.mark.parametrize("start", [0, 3])
 def test_the_heads_start_with_the_whole_model(given, start):
     page = Reader(heads(weights=given(LOOKS), start=start).html)
-    assert page.of("th") == [*LETTERS, "head 1", "head 2", "head 3", "previous", "mirrored"]
+    assert page.of("th") == [*LETTERS, "head 0", "head 1", "head 2", "previous", "mirrored"]
     percents = np.round(100 * LOOKS[:, start]).astype(int)
     texts = [text for text in page.of("td") if text]
     assert texts[:15] == [str(p) for p in percents.ravel()]

@@ -423,14 +423,14 @@ def test_point_at_a_token_and_switch_heads(show, frame):
     check_heads(page, 3, {0, 1, 2})
     page.locator("thead th").nth(7).hover()
     check_heads(page, 7, {0, 1, 2})
-    page.get_by_role("checkbox", name="head 2").uncheck()
+    page.get_by_role("checkbox", name="head 1").uncheck()
     check_heads(page, 7, {0, 2})
     page.locator("tbody tr").nth(4).locator("td").nth(10).hover()
     check_heads(page, 10, {0, 2})
-    page.get_by_role("checkbox", name="head 1").uncheck()
-    page.get_by_role("checkbox", name="head 3").uncheck()
+    page.get_by_role("checkbox", name="head 0").uncheck()
+    page.get_by_role("checkbox", name="head 2").uncheck()
     check_heads(page, 10, set())
-    page.get_by_role("checkbox", name="head 2").check()
+    page.get_by_role("checkbox", name="head 1").check()
     check_heads(page, 10, {1})
 
 
