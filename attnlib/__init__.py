@@ -22,12 +22,14 @@ _LAZY = {
     "fit": ("training", "torch"),
     "gradients": ("gradients", None),
     "layers": ("layers", "torch"),
+    "leaks": ("leaks", None),
     "masked_cross_entropy": ("training", "torch"),
     "metrics": ("metrics", None),
     "plots": ("plots", "matplotlib"),
     "seed_everything": ("training", "torch"),
     "seq2seq": ("seq2seq", "torch"),
     "training": ("training", "torch"),
+    "transformer": ("transformer", "torch"),
 }
 
 

@@ -30,7 +30,7 @@ VERDICTS = {
     "nan": "The result holds NaN (not a number) or infinity.",
     "differs": "The numbers are not right: at {where} expected {expected:.4f}, got {got:.4f}.",
     # chapter 01
-    "library": "This is the step of nn.GRU. In the paper the reset gate multiplies the old state before U_n.",
+    "library": "The reset gate comes after U_n, as in nn.GRU. In the paper it multiplies the old state before U_n.",
     "keeps": "z is the share of the old state here. In the paper it is the share of the proposal.",
     "order": "The blocks are taken in another order. They stand side by side as r, z, n.",
     "no reset": "The reset gate is not used.",
@@ -101,6 +101,24 @@ VERDICTS = {
     "wide Gaussian": "The standard deviation is D / 2, not D.",
     "narrow window": "The positions at a distance of exactly D are inside of the window.",
     "whole p": "p need not be whole. Do not round it.",
+    # chapter 05
+    "exchanged": "Queries and keys have changed places: the first matrix belongs to the word that asks.",
+    "with a scale": "These scores are divided by the square root of d_k. This exercise leaves the scale out.",
+    "one matrix": "Queries and keys come from one matrix. Use both.",
+    "x for v": "The weights mix x itself. Mix the values, x @ W_v.",
+    "only asked": "This is only what comes in through the queries. W also makes the keys.",
+    "only found": "This is only what comes in through the keys. W also makes the queries.",
+    "halved": "W is used twice: the two derivatives are added, not averaged.",
+    "not transposed": "d_scores is the same in both terms. For the keys it must be transposed.",
+    "before W": "These are the derivatives at the queries and keys. (5.6) goes on to W.",
+    "backward": "This looks at the position before. k=1 puts the c above the diagonal.",
+    "wraps": "The last position looks at the first one. It has no next one: its scores are 0.",
+    "itself": "Here each position looks at itself.",
+    "onto itself": "The two P of the scores do not cancel. M needs the transpose of P on its left, P on its right.",
+    "sentences mixed": "The function still has its bug: change one sentence, and outputs of the others move. "
+    "A reshape does not swap axes.",
+    "cut at the end": "The way in is right, but the way out still mixes the sentences. Swap the axes there too.",
+    "across words": "These words attend across sentences: the axis before the last must be that of the words.",
     # chapter 06
     "overflow": "Large scores overflow. Subtract the largest score first: softmax does not see the shift.",
     "wrong axis": "The columns of the weights sum to 1, but each row must: one row is one query. Check the axis.",
@@ -128,6 +146,26 @@ VERDICTS = {
     "sign": "The sign is wrong: it is g minus the weighted mean.",
     "sum over columns": "The sum of w g must run over a row, axis -1.",
     "sum over table": "The sum of w g must run over one row, not over the whole table.",
+    # chapter 07
+    "only causal": "The padding may be seen. A key must be real, too.",
+    "only padding": "The future may be seen. A key must not come after its query, too.",
+    "or": "The two masks are joined by or. Both must hold: use and.",
+    "opposite": "True must mean that a query may see a key. Here it means the opposite.",
+    "rows hidden": "The padding is hidden as a query. Hide it as a key: real[:, None, :], not real[:, :, None].",
+    "rows too": "The padding is hidden as a query, too. That only makes rows with nothing to see. Hide the keys.",
+    "not itself": "A query may see its own position.",
+    "next word": "A query sees one position too far: the word after it.",
+    "upside down": "The triangle is upside down: queries see what comes after them, not what came before.",
+    "no mask": "The mask is not used.",
+    "dead NaN": "A row with nothing to see gives 0 / 0, NaN. Its weights must be 0.",
+    "dead uniform": "A row with nothing to see gives equal shares to what it must not see. Its weights must be 0.",
+    "late": "A hidden score far above the others leaves 0 / 0 behind. Mask the scores before the softmax.",
+    "batch as queries": "The function still has its bug. Change a pad, and a real word moves. Take 2 sentences of "
+    "3 words, and it raises an error.",
+    "at the start": "The window starts at the first key, so the new queries see old keys only. Align it at the end.",
+    "whole past": "The future is hidden, but the past has no end. Hide the keys that are w or more places back.",
+    "one more": "The window is one key too wide: with w = 1 a query sees its own place alone.",
+    "whole future": "Keys after the place of a query must be hidden, too.",
     # chapter 08
     "one wide head": "This is one head of the full width: there is only one table of weights.",
     "scale of model": "The scores are divided by the root of d_model. A head divides by the root of its own d_k.",
@@ -141,11 +179,19 @@ VERDICTS = {
     "only this head": "Only head i is on. All others must be.",
     "other head": "Another head is off. Heads count from 0.",
     "louder": "The other heads became louder. Leave them as they are.",
-    "not transposed": "PyTorch computes x @ weight.T. The transposition is missing.",
+    "torch transposed": "PyTorch computes x @ weight.T. The transposition is missing.",
     "head by head": "The rows are read head by head. First come all rows of W_q, then all of W_k, then all of W_v.",
     "another order": "The order is another one: first W_q, then W_k, then W_v.",
     "tokens first": "The tokens come before the heads. Swap the axes to get (3, h, T, d_k).",
     "reshape alone": "Shuffle the tokens, and the outputs do not follow: a reshape alone cuts the tokens into groups.",
+    # appendix A1
+    "ratios": "These are the ratios to the largest weight. The scores are their logarithms.",
+    "log only": "Softmax gives the right weights, but the largest score of each row must be 0: subtract it.",
+    "one largest": "Subtract the largest score of each row, not that of the whole table.",
+    "other base": "The logarithm has another base. Softmax takes powers of e: use np.log.",
+    "below zero": "The sign is wrong: the largest weight has the largest score, and it is 0.",
+    "softmax of weights": "These are weights of weights. Go back, from weights to scores: it takes a logarithm.",
+    "twice": "The function still has its bug: however well a key fits, its weight never passes e / (e + 2) = 0.58.",
 }
 
 
@@ -290,12 +336,12 @@ def _numbers(x):
 
 
 def _inputs_01():
-    """Pairwise different sizes; two sentences that repeat words; lengths that leave padding."""
+    """Pairwise different sizes; lengths that leave padding; a sentence with a word too often for its reference."""
     rng = np.random.default_rng(1)
     step = tuple(rng.normal(size=shape) for shape in ((4,), (2,), (4, 6), (2, 6)))
     logits, targets = rng.normal(size=(2, 4, 5)), np.array([[3, 1, 4, 2], [4, 2, 0, 0]])
     states, lengths = rng.normal(size=(3, 5, 2)), np.array([5, 2, 3])
-    said, reference = np.array([7, 3, 7, 3, 7, 8, 9, 5]), np.array([3, 7, 3, 7, 8, 4, 6, 5, 9, 7])
+    said, reference = np.array([7, 3, 7, 3, 7, 8, 9, 5]), np.array([3, 7, 3, 7, 8, 4, 6, 5, 9, 2])
     return step, (logits, targets), (states, lengths), (said, reference)
 
 
@@ -355,13 +401,13 @@ def _clipped(a, b):
 
 
 def _inputs_02():
-    """Pairwise different sizes and a width that is not 1; then a query far from all keys."""
+    """Pairwise different sizes and a width that is not 1; then queries far from all keys: both, and one of the two."""
     rng = np.random.default_rng(2)
     q, k, v = (rng.normal(size=shape) for shape in ((2, 3), (5, 3), (5, 4)))
-    return (q, k, v, 0.7), (q + 100, k, v, 0.7)
+    return (q, k, v, 0.7), (q + 100, k, v, 0.7), (q + np.array([[0.0], [100.0]]), k, v, 0.7)
 
 
-_NEAR, _FAR = _inputs_02()
+_NEAR, _FAR, _MIXED = _inputs_02()
 
 
 def _square(q, k):
@@ -497,6 +543,59 @@ def _delta(x, v_a, g):
     return g * v_a * (1 - np.tanh(x) ** 2)
 
 
+# --- chapter 05: self-attention ---------------------------------------------------------------------------------
+
+
+def _inputs_05():
+    """Pairwise different sizes; positions at right angles that are not one-hot."""
+    rng = np.random.default_rng(5)
+    x, *views = (rng.normal(size=shape) for shape in ((4, 6), (6, 3), (6, 3), (6, 2)))
+    P = np.linalg.qr(rng.normal(size=(7, 5)))[0].T
+    return (x, *views), (x, views[0], rng.normal(size=(4, 4))), (P, 2.5), (rng.normal(size=(4, 3, 6)), *views)
+
+
+_VIEWS, _SHARED, _PLACES, _WORDS_FIRST = _inputs_05()
+
+
+def _self_attention(x, W_q, W_k, W_v, then=softmax):
+    return then(x @ W_q @ (x @ W_k).T) @ (x @ W_v)
+
+
+def _self(change, then=softmax):
+    """Self-attention with its three matrices changed by a function of them."""
+    return lambda x, *views: _self_attention(x, *change(*views), then=then)
+
+
+def _at_shared(combine):
+    """x^T times what a function of the derivatives at queries and keys makes of them."""
+    return lambda x, W, d_scores: x.T @ combine(d_scores @ (x @ W), d_scores.T @ (x @ W))
+
+
+def _between(shift):
+    """The matrix between positions P and P^T, for scores that are a function of the identity."""
+    return lambda P, c: c * P.T @ shift(np.eye(len(P))) @ P
+
+
+def _next(one):
+    return np.eye(len(one), k=1)
+
+
+def _regroup(x):
+    return x.reshape(x.shape[1], x.shape[0], -1)  # what is written where swapaxes(0, 1) is meant
+
+
+def _swap(x):
+    return x.swapaxes(0, 1)
+
+
+def _words_first(into=_swap, out=_swap):
+    def function(x, W_q, W_k, W_v):
+        x = into(x)
+        return out(attention(x @ W_q, x @ W_k, x @ W_v, scale=1.0))
+
+    return function
+
+
 # --- chapter 06: scaled dot-product attention -------------------------------------------------------------------
 
 
@@ -547,6 +646,59 @@ def _two_heads(scale, cut=_cut, join=lambda heads: heads.swapaxes(0, 1)):
         q, k, v = cut(x @ W_q), cut(x @ W_k), cut(x @ W_v)
         heads = softmax(q @ k.swapaxes(-1, -2) * scale(q.shape[-1], x.shape[-1])) @ v
         return join(heads).reshape(len(x), -1)
+
+    return function
+
+
+# --- chapter 07: masks ------------------------------------------------------------------------------------------
+
+
+def _inputs_07():
+    """Padding on both sides; a dead row; a hidden score far above the others; as many sentences as words."""
+    rng = np.random.default_rng(7)
+    real = np.array([[True, True, True, True], [True, True, False, False], [False, True, True, True]])
+    scores, mask = rng.normal(size=(2, 3, 4)), rng.random((2, 3, 4)) < 0.6
+    mask[0, 1], mask[1, 2], scores[1, 2, 3] = False, [True, False, True, False], 2000.0
+    square = (*rng.normal(size=(3, 3, 3, 2)), np.arange(3) < np.array([[2], [3], [1]]))
+    cached = tuple(rng.normal(size=shape) for shape in ((2, 6), (5, 6), (5, 4)))
+    return real, (scores, mask), square, [(*cached, np.array(w)) for w in (1, 3)]
+
+
+_REAL, _SCORES_AND_MASK, _SQUARE, _CACHED = _inputs_07()
+
+
+def _join_masks(join, k=0):
+    """A mask (B, T, T): join(real keys, real queries, causal), the last one with diagonal k."""
+
+    def function(real):
+        T = real.shape[1]
+        masks = real[:, None, :], real[:, :, None], np.tri(T, k=k, dtype=bool)[None]
+        return np.broadcast_to(join(*masks), (len(real), T, T)) * 1.0
+
+    return function
+
+
+def _mask_late(scores, mask):
+    kept = softmax(scores) * mask
+    return kept / kept.sum(axis=-1, keepdims=True)
+
+
+def _attend_where(place):
+    """Attention in a batch, with a mask that is a function of real (B, T)."""
+
+    def function(q, k, v, real):
+        scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+        return softmax(np.where(place(real), scores, -np.inf)) @ v
+
+    return function
+
+
+def _window(see):
+    """Attention of new queries; see(i, j, w, shift) says whether query i sees key j, with shift = T_k - T_q."""
+
+    def function(q, k, v, w):
+        i, j = np.arange(len(q))[:, None], np.arange(len(k))
+        return attention(q, k, v, see(i, j, w, len(k) - len(q)))
 
     return function
 
@@ -637,6 +789,14 @@ def _heads_first(product, h):
     return product.reshape(len(product), h, 3, -1).transpose(2, 0, 1, 3)
 
 
+# --- appendix A1: worked examples -------------------------------------------------------------------------------
+
+
+def _behind(log=np.log, largest=_row_max):
+    """The scores behind weights; `largest` takes logarithms and gives what is subtracted."""
+    return lambda w: log(w) - largest(log(w))
+
+
 EXERCISES = {
     "01.1": Exercise(
         right=_gru(),
@@ -681,7 +841,10 @@ EXERCISES = {
         right=_precisions(_clipped),
         inputs=(_SAID,),
         mistakes={
-            "not clipped": [_precisions(lambda a, b: sum(gram in b for gram in a))],
+            "not clipped": [
+                _precisions(lambda a, b: sum(gram in b for gram in a)),
+                _precisions(lambda a, b: _clipped(a, b) if len(a[0]) > 1 else sum(gram in b for gram in a)),
+            ],
             "over reference": [_precisions(_clipped, lambda a, b: b)],
             "sets": [
                 _precisions(lambda a, b: len(set(a) & set(b))),
@@ -692,8 +855,9 @@ EXERCISES = {
     ),
     "02.1": Exercise(
         right=_lookup(gaussian_scores),
-        inputs=(_NEAR, _FAR),
+        inputs=(_NEAR, _FAR, _MIXED),
         mistakes={
+            "one shift": [_lookup(gaussian_scores, _exp_over_sum(-1, np.max))],
             "underflow": [_lookup(gaussian_scores, _by_sum)],
             "no sum": [_lookup(gaussian_scores, np.exp)],
             "no softmax": [_lookup(gaussian_scores, lambda scores: scores)],
@@ -830,6 +994,53 @@ EXERCISES = {
             "whole p": [_local(center=np.round), _local(center=np.floor), _local(center=np.ceil)],
         },
     ),
+    "05.1": Exercise(
+        right=_self_attention,
+        inputs=(_VIEWS,),
+        mistakes={
+            "exchanged": [_self(lambda W_q, W_k, W_v: (W_k, W_q, W_v))],
+            "one matrix": [
+                _self(lambda W_q, W_k, W_v: (W_q, W_q, W_v)),
+                _self(lambda W_q, W_k, W_v: (W_k, W_k, W_v)),
+            ],
+            "x for v": [lambda x, W_q, W_k, W_v: softmax(x @ W_q @ (x @ W_k).T) @ x],
+            "with a scale": [lambda x, W_q, W_k, W_v: _self_attention(x, W_q / 3**0.5, W_k, W_v)],
+            "weights only": [lambda x, W_q, W_k, W_v: softmax(x @ W_q @ (x @ W_k).T)],
+            "no softmax": [_self(lambda *views: views, lambda scores: scores)],
+            "wrong axis": [_self(lambda *views: views, lambda scores: softmax(scores, axis=0))],
+            "whole table": [_self(lambda *views: views, lambda scores: np.exp(scores) / np.exp(scores).sum())],
+        },
+    ),
+    "05.2": Exercise(
+        right=_at_shared(lambda d_q, d_k: d_q + d_k),
+        inputs=(_SHARED,),
+        mistakes={
+            "only asked": [_at_shared(lambda d_q, d_k: d_q)],
+            "only found": [_at_shared(lambda d_q, d_k: d_k)],
+            "halved": [_at_shared(lambda d_q, d_k: (d_q + d_k) / 2)],
+            "not transposed": [_at_shared(lambda d_q, d_k: 2 * d_q)],
+            "before W": [lambda x, W, d_scores: (d_scores + d_scores.T) @ (x @ W)],
+        },
+    ),
+    "05.3": Exercise(
+        right=_between(_next),
+        inputs=(_PLACES,),
+        mistakes={
+            "backward": [_between(lambda one: np.eye(len(one), k=-1))],
+            "wraps": [_between(lambda one: np.roll(one, 1, axis=1))],
+            "itself": [_between(lambda one: one)],
+            "onto itself": [lambda P, c: c * np.eye(P.shape[1], k=1)],
+        },
+    ),
+    "05.4": Exercise(
+        right=_words_first(),
+        inputs=(_WORDS_FIRST,),
+        mistakes={
+            "sentences mixed": [_words_first(_regroup, _regroup)],
+            "cut at the end": [_words_first(_swap, _regroup)],
+            "across words": [_words_first(lambda x: x, lambda x: x)],
+        },
+    ),
     "06.1": Exercise(
         right=softmax,
         inputs=((_SCORES,), (np.array([[3000.0, 2999.0, -1000.0], [-2000.0, -2001.0, -2002.0]]),)),
@@ -886,6 +1097,63 @@ EXERCISES = {
             "sum over table": [lambda w, g: w * (g - (w * g).sum())],
         },
     ),
+    "07.1": Exercise(
+        right=_join_masks(lambda keys, queries, past: keys & past),
+        inputs=((_REAL,),),
+        mistakes={
+            "only causal": [_join_masks(lambda keys, queries, past: past)],
+            "only padding": [_join_masks(lambda keys, queries, past: keys)],
+            "or": [_join_masks(lambda keys, queries, past: keys | past)],
+            "opposite": [
+                _join_masks(lambda keys, queries, past: ~(keys & past)),
+                _join_masks(lambda keys, queries, past: ~keys & past),
+                _join_masks(lambda keys, queries, past: ~keys | ~past),
+            ],
+            "rows hidden": [_join_masks(lambda keys, queries, past: queries & past)],
+            "rows too": [_join_masks(lambda keys, queries, past: keys & queries & past)],
+            "not itself": [_join_masks(lambda keys, queries, past: keys & past, k=-1)],
+            "next word": [_join_masks(lambda keys, queries, past: keys & past, k=1)],
+            "upside down": [_join_masks(lambda keys, queries, past: keys & past.swapaxes(-1, -2))],
+        },
+    ),
+    "07.2": Exercise(
+        right=softmax,
+        inputs=(_SCORES_AND_MASK,),
+        mistakes={
+            "dead NaN": [lambda x, mask: np.where(mask.any(-1, keepdims=True), softmax(x, mask), np.nan)],
+            "dead uniform": [lambda x, mask: softmax(np.where(mask, x, -1e9))],
+            "pads at 0": [lambda x, mask: softmax(x * mask), lambda x, mask: softmax(np.where(mask, x, 0))],
+            "not shared out": [lambda x, mask: softmax(x) * mask],
+            "late": [_mask_late, lambda x, mask: np.nan_to_num(_mask_late(x, mask))],
+            "mask reversed": [lambda x, mask: softmax(x, ~mask)],
+            "no mask": [lambda x, mask: softmax(x)],
+            "wrong axis": [lambda x, mask: softmax(x, mask, axis=-2), lambda x, mask: softmax(x, mask, axis=0)],
+        },
+    ),
+    "07.3": Exercise(
+        right=_attend_where(lambda real: real[:, None, :]),
+        inputs=(_SQUARE,),
+        mistakes={
+            "batch as queries": [_attend_where(lambda real: real)],
+            "rows hidden": [
+                _attend_where(lambda real: real[:, :, None]),
+                lambda q, k, v, real: np.where(real[:, :, None], attention(q, k, v), np.nan),
+            ],
+            "opposite": [_attend_where(lambda real: ~real[:, None, :])],
+            "no mask": [lambda q, k, v, real: attention(q, k, v)],
+        },
+    ),
+    "07.4": Exercise(
+        right=_window(lambda i, j, w, shift: (j <= i + shift) & (j > i + shift - w)),
+        inputs=tuple(_CACHED),
+        mistakes={
+            "at the start": [_window(lambda i, j, w, shift: (j <= i) & (j > i - w))],
+            "whole past": [_window(lambda i, j, w, shift: (j <= i + shift) & (w > 0))],
+            "one more": [_window(lambda i, j, w, shift: (j <= i + shift) & (j >= i + shift - w))],
+            "whole future": [_window(lambda i, j, w, shift: j > i + shift - w)],
+            "no mask": [lambda q, k, v, w: attention(q, k, v)],
+        },
+    ),
     "08.1": Exercise(
         right=_many_heads(),
         inputs=(_HEADS,),
@@ -925,7 +1193,7 @@ EXERCISES = {
         right=_projected_heads(_three_first),
         inputs=(_IN_PROJ,),
         mistakes={
-            "not transposed": [_untransposed_blocks],
+            "torch transposed": [_untransposed_blocks],
             "head by head": [_projected_heads(_heads_first)],
             "another order": [
                 _projected_heads(_three_first, order)
@@ -943,6 +1211,38 @@ EXERCISES = {
             "cut in rows": [_many_heads(_cut_tokens)],
             "join": [_many_heads(join=lambda heads: heads.reshape(heads.shape[1], -1))],
             "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
+        },
+    ),
+    "A1.1": Exercise(
+        right=softmax(np.array([0.5, 1.0, 1.5])),
+        mistakes={
+            "no scale": [softmax(np.array([1.0, 2.0, 3.0])), np.array([0.09, 0.24, 0.67])],
+            "no root": [softmax(np.array([0.25, 0.5, 0.75]))],
+            "multiplied": [softmax(np.array([2.0, 4.0, 6.0]))],
+            "scaled late": [softmax(np.array([1.0, 2.0, 3.0])) / 2],
+            "division": [np.array([1.0, 2.0, 3.0]) / 6],
+        },
+    ),
+    "A1.2": Exercise(
+        right=_behind(),
+        inputs=((softmax(_SCORES),),),
+        mistakes={
+            "ratios": [lambda w: w / _row_max(w)],
+            "log only": [np.log, lambda w: np.log(w) - np.log(w).mean(axis=-1, keepdims=True)],
+            "one largest": [_behind(largest=np.max)],
+            "other base": [_behind(np.log2), _behind(np.log10)],
+            "below zero": [lambda w: -_behind()(w)],
+            "softmax of weights": [softmax],
+        },
+    ),
+    "A1.3": Exercise(
+        right=attention,
+        inputs=(_QKV,),
+        mistakes={
+            "twice": [_scaled(_root, lambda scores: softmax(softmax(scores)))],
+            "no softmax": [_scaled(_root, lambda scores: scores)],
+            "no scale": [_scaled(lambda d_k, d_v, T_k: 1.0)],
+            "weights only": [lambda q, k, v: softmax(q @ k.T * q.shape[-1] ** -0.5)],
         },
     ),
 }

@@ -98,7 +98,7 @@ const kernel = (root, data, labels) => {
   draw();
 };
 
-/* == attention alignment == */
+/* == attention alignment projection == */
 // Rows to choose from, by mouse, finger or keyboard. Calls change(index); choose(index) does the same.
 const chooser = (root, change) => {
   const rows = [...root.querySelectorAll("tbody tr")];
@@ -254,6 +254,105 @@ const translations = (root, data, labels) => {
 
   controls(root, slider(labels.length, data.lengths, data.start, draw));
   draw(data.start);
+};
+
+/* == mask == */
+const mask = (root, data, labels) => {
+  const head = root.querySelector("thead tr");
+  const body = root.querySelector("tbody");
+  const facts = root.querySelectorAll("dd");
+  const on = {causal: data.causal, end: true, left: false};
+  const range = (n, first = 0) => Array.from({length: n}, (_, i) => i + first);
+
+  const draw = () => {
+    const {q, k} = data;
+    const real = data.length;
+    const dead = [];
+    let seen = 0;
+    head.replaceChildren(el("td", {}), ...range(k).map((j) => el("th", {scope: "col"}, `k${j}`)));
+    body.replaceChildren(...range(q).map((i) => {
+      const before = seen;
+      const cells = range(k).map((j) => {
+        const pad = on.left ? j < k - real : j >= real;
+        const later = on.causal && j > i + (on.end ? k - q : 0);
+        if (pad || later) return el("td", {}, pad && later ? labels.both : pad ? labels.pad : labels.later);
+        const cell = el("td", {}, "1");
+        shade(cell, 0.5);
+        seen += 1;
+        return cell;
+      });
+      if (seen === before) dead.push(`q${i}`);
+      return el("tr", {}, el("th", {scope: "row"}, `q${i}`), ...cells);
+    }));
+    facts[0].textContent = say(labels.of, seen, q * k);
+    facts[1].textContent = dead.join(", ") || labels.none;
+  };
+  const size = (text, name, first) => {
+    const values = range(data.largest + 1 - first, first);
+    return slider(text, values, data[name] - first, (i) => {
+      data[name] = values[i];
+      draw();
+    });
+  };
+  const box = (text, name) => {
+    const input = el("input", {type: "checkbox"});
+    input.checked = on[name];
+    input.addEventListener("change", () => {
+      on[name] = input.checked;
+      draw();
+    });
+    return el("div", {}, el("label", {}, input, text));
+  };
+
+  controls(
+    root,
+    size(labels.queries, "q", 1),
+    size(labels.keys, "k", 1),
+    size(labels.length, "length", 0),
+    box(labels.causal, "causal"),
+    box(labels.end, "end"),
+    box(labels.left, "left")
+  );
+  draw();
+};
+
+/* == projection == */
+const projection = (root, data, labels) => {
+  const facts = root.querySelectorAll("dd");
+  const vector = (numbers) => numbers.join(" ");
+  let chosen = data.chosen;
+  let asks = data.asks;
+
+  const draw = () => {
+    const [q, k] = data.pairs[chosen];
+    const scores = k.map((key) => sum(key.map((x, n) => x * q[asks][n])));
+    const weights = softmax(scores, 1);
+    rows.forEach((row, j) => {
+      [vector(k[j]), fixed(scores[j] + 0), fixed(weights[j])].forEach((text, c) => {
+        row.cells[c + 1].textContent = text;
+      });
+      row.querySelector("i").style.width = `${100 * weights[j]}%`;
+    });
+    facts[0].textContent = names[asks];
+    facts[1].textContent = vector(q[asks]);
+    facts[2].textContent = best(names.map((name, j) => [name, weights[j]]));
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", i === chosen));
+  };
+  const buttons = data.names.map((name, i) => {
+    const button = el("button", {type: "button"}, name);
+    button.addEventListener("click", () => {
+      chosen = i;
+      draw();
+    });
+    return button;
+  });
+  const {rows, names, choose} = chooser(root, (i) => {
+    asks = i;
+    draw();
+  });
+
+  controls(root, el("div", {role: "group", "aria-label": labels.projections}, labels.projections, ...buttons));
+  choose(asks);
 };
 
 /* == heads == */

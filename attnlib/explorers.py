@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .numpy_backend import softmax
+from .numpy_backend import causal_mask, softmax
 
 # Every word that a reader of an explorer sees, in one place for translators. {0}, {1} are filled in.
 LABELS = {
@@ -69,6 +69,33 @@ LABELS = {
         "reference": "English",
         "length": "French words",
         "right": "{0} of {1} words right",
+    },
+    "mask": {
+        "caption": "A row is a query, a column a key: 1 if it may see, else why not",
+        "pad": "pad",
+        "later": "later",
+        "both": "both",
+        "queries": "T_q",
+        "keys": "T_k",
+        "length": "real keys",
+        "causal": "causal",
+        "end": "aligned at the end",
+        "left": "padding on the left",
+        "seen": "pairs that may see",
+        "of": "{0} of {1}",
+        "dead": "dead queries",
+        "none": "none",
+    },
+    "projection": {
+        "caption": "One word asks, all answer",
+        "word": "word",
+        "key": "key",
+        "score": "score",
+        "weight": "weight",
+        "projections": "projections",
+        "asks": "asks",
+        "query": "query",
+        "looks": "looks at",
     },
     "heads": {
         "caption": "Where {0} looks, in percent, and the answers at all positions; wrong answers are underlined",
@@ -468,6 +495,88 @@ def translation_explorer(pairs, translations, *, start=0):
     }
     name = f"translation explorer: {len(pairs)} sentences, {len(names)} models"
     return shell("translations", name, f"{static}{_facts(facts)}", data)
+
+
+def mask_explorer(T_q, T_k, length, *, causal=True, largest=8):
+    """A mask to build: T_q queries, T_k keys of which `length` are real; see who may see whom, and who sees nobody.
+
+    The sliders go up to `largest`. Where the padding stands, and at which end a causal mask is aligned, are switches.
+    """
+    words = LABELS["mask"]
+    for name, number, least in (("T_q", T_q, 1), ("T_k", T_k, 1), ("length", length, 0), ("largest", largest, 2)):
+        most = {"length": T_k, "largest": 16}.get(name, largest)
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+            raise ValueError(f"{name} must be a whole number from {least} to {most}, got {number!r}")
+
+    pad = np.broadcast_to(np.arange(T_k) >= length, (T_q, T_k))
+    later = ~causal_mask(T_q, T_k) & bool(causal)
+    why = np.select([pad & later, pad, later], [words["both"], words["pad"], words["later"]], "1")
+    rows = [(f"q{i}", [cell("1", 0.5) if text == "1" else cell(text) for text in row]) for i, row in enumerate(why)]
+    seen = ~(pad | later)
+    facts = [
+        (words["seen"], words["of"].format(seen.sum(), seen.size)),
+        (words["dead"], ", ".join(f"q{i}" for i in np.flatnonzero(~seen.any(axis=1))) or words["none"]),
+    ]
+    static = table("map", words["caption"], ["", *(f"k{j}" for j in range(T_k))], rows)
+    data = {"q": T_q, "k": T_k, "length": length, "largest": largest, "causal": bool(causal)}
+    return shell("mask", f"mask explorer: {T_q} queries x {T_k} keys", f"{static}{_facts(facts)}", data)
+
+
+def projection_explorer(words, projections, *, asks=0, chosen=None):
+    """Self-attention word by word: point at a word to see its query, all keys, scores and weights; swap projections.
+
+    projections: {name: (q, k)}, both (T, d_k) and one row a word; d_k may differ. No scale: a score is q . k.
+    asks: the word that asks first. chosen: the name of the projections to start with, the first if None.
+    """
+    labels = LABELS["projection"]
+    if not isinstance(projections, dict) or not projections:
+        raise ValueError(f"projections must be a dict of at least one {{name: (q, k)}}, got {projections!r}"[:200])
+    names = check_labels(projections, len(projections), "projections")
+    pairs = [_query_and_key(name, pair) for name, pair in projections.items()]
+    words = check_labels(words, len(pairs[0][0]), "words")
+    for name, pair in zip(projections, pairs, strict=True):
+        if len(pair[0]) != len(words):
+            raise ValueError(f"projections[{name!r}] must have one row a word, {len(words)}, got {len(pair[0])}")
+    if asks not in range(len(words)):
+        raise ValueError(f"asks must be from 0 to {len(words) - 1}, got {asks!r}")
+    if chosen is not None and chosen not in projections:
+        raise ValueError(f"chosen must be one of the projections, {', '.join(names)}, got {chosen!r}")
+
+    start = 0 if chosen is None else list(projections).index(chosen)
+    q, k = pairs[start]
+    scores = k @ q[asks]
+    weights = softmax(scores)
+    rows = [
+        (word, [cell(_vector(key)), cell(f"{s:.4f}"), cell(f"{w:.4f}"), bar(w)])
+        for word, key, s, w in zip(words, k, rounded(scores), weights, strict=True)
+    ]
+    best = np.argsort(-weights, kind="stable")[:3]
+    facts = [
+        (labels["asks"], words[asks]),
+        (labels["query"], _vector(q[asks])),
+        (labels["looks"], ", ".join(f"{words[j]} {weights[j]:.4f}" for j in best)),
+    ]
+    columns = [labels["word"], labels["key"], labels["score"], labels["weight"], ""]
+    static = table("list", labels["caption"], columns, rows)
+    data = {"names": names, "pairs": [[x.tolist() for x in pair] for pair in pairs], "chosen": start, "asks": int(asks)}
+    name = f"projection explorer: {len(words)} words, {len(names)} projections"
+    return shell("projection", name, f"{static}{_facts(facts)}", data)
+
+
+def _query_and_key(name, pair):
+    """The (q, k) of one choice of projections, rounded and checked to be of one shape."""
+    name = f"projections[{name!r}]"
+    if len(pair) != 2:
+        raise ValueError(f"{name} must hold two arrays, q and k, got {len(pair)}")
+    q, k = (rounded(check_rank(_finite(x, name), ("T", "d_k"), name)) for x in pair)
+    if q.shape != k.shape:
+        raise ValueError(f"{name} must hold q and k of one shape, got {q.shape} and {k.shape}")
+    return q, k
+
+
+def _vector(x):
+    """A row of numbers as text, as the script writes it: 2 0 -0.5."""
+    return " ".join(str(int(n)) if n == int(n) else repr(float(n)) for n in x)
 
 
 def _out_of_place(said, target):

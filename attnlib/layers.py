@@ -306,6 +306,10 @@ class MultiHeadAttention(nn.Module):
         """
         q, k, v, key_mask = self._heads(x, memory, key_mask, cache)
         if cache is not None and not cache.of_memory:
+            # First the checks: a call that fails must leave the cache as it was.
+            scores = (x.shape[0], self.num_heads, x.shape[1], len(cache) + x.shape[1])
+            shapes.check_mask("mask", shapes.as_mask("mask", mask), scores)
+            shapes.check_flag("causal", causal)
             cache.append(k, v)
             k, v = cache.keys, cache.values
         out = functional.grouped_attention(q, k, v, mask, key_mask=key_mask, causal=causal, scale=self.scale)

@@ -233,13 +233,14 @@ def translate(model, sentences, *, max_length=60, beam=1):
     r"""Translate French sentences.
 
     Args:
-        model: a `Seq2Seq` of the vocabularies of `corpus`.
+        model: a `Seq2Seq` or a `transformer.Transformer` of the vocabularies of `corpus`.
         sentences: each a `Pair`, a sequence of words, or a string of words separated by spaces.
         max_length: a translation stops here if the model has not ended it.
         beam: how many unfinished translations are kept; 1 is greedy, the most probable next word every time.
     Returns:
         A list of (words, weights), in the order of the sentences. weights is a NumPy array with a row for each
-        word and a column for each source token, None without attention.
+        word and a column for each source token. It is None without attention, and for a Transformer, which has many
+        weights for each word: see its method `weights`.
     Raises:
         ValueError: a word that is not in the vocabulary, an empty sentence, a count below 1.
     """
@@ -274,7 +275,7 @@ def search(model, batch, max_length, beam=1):
 
 def greedy(decoder, memory, state, max_length):
     """Take the most probable next word, feed it back, until every sentence has ended."""
-    word = _begin(state.s)  # (B, 1)
+    word = _begin(state)  # (B, 1)
     ended = word == EOS
     ids, weights = [], []
     while len(ids) < max_length and not ended.all():
@@ -292,12 +293,12 @@ def beam_search(decoder, memory, state, max_length, beam):
     Probable means the sum of log probabilities, without a bonus for length. Beginnings of sentence b are the rows
     b * beam, ..., b * beam + beam - 1, the most probable first.
     """
-    B = state.s.shape[0]
-    row = torch.arange(B, device=state.s.device).unsqueeze(1) * beam  # (B, 1), the first row of each sentence
-    memory, state = (_rows(x, torch.arange(B).repeat_interleave(beam).to(state.s.device)) for x in (memory, state))
-    word = _begin(state.s)  # (B * beam, 1)
+    B, device = state[0].shape[0], state[0].device
+    row = torch.arange(B, device=device).unsqueeze(1) * beam  # (B, 1), the first row of each sentence
+    memory, state = (_rows(x, torch.arange(B).repeat_interleave(beam).to(device)) for x in (memory, state))
+    word = _begin(state)  # (B * beam, 1)
     ended = word == EOS
-    total = torch.full((B, beam), -torch.inf, device=state.s.device)
+    total = torch.full((B, beam), -torch.inf, device=device)
     total[:, 0] = 0.0  # all rows begin alike: only the first may continue, or the beam would hold copies
     ids, weights = word[:, :0], None
     while ids.shape[1] < max_length and not ended[row].all():  # the first can only lose its place by ending later
@@ -341,15 +342,21 @@ def _attention_layer(name, query, d_query, d_key, d_att, window):
     return layers.LuongAttention(name, d_query, d_key, d_att)
 
 
-def _begin(like):
-    return torch.full((like.shape[0], 1), BOS, device=like.device)
+def _begin(state):
+    """BOS for each sentence of a state, whose first field is a tensor with a row for each."""
+    return torch.full((state[0].shape[0], 1), BOS, device=state[0].device)
 
 
 def _rows(value, index):
-    """The rows `index` of every tensor in a (nested) tuple."""
+    """The rows `index` of every tensor and cache in a (nested) tuple."""
     if isinstance(value, torch.Tensor):
         return value[index]
-    return type(value)(*(_rows(x, index) for x in value)) if isinstance(value, tuple) else value
+    if isinstance(value, layers.KeyValueCache):
+        return value.rows(index)
+    if isinstance(value, tuple):
+        rows = [_rows(x, index) for x in value]
+        return type(value)(*rows) if hasattr(value, "_fields") else tuple(rows)
+    return value
 
 
 def _check_vocabularies(model):

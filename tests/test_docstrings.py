@@ -10,7 +10,7 @@ import attnlib
 from attnlib import functional
 
 
-@pytest.mark.parametrize("module", ["functional", "gradients", "exercises", "corpus", "costs", "metrics"])
+@pytest.mark.parametrize("module", ["functional", "gradients", "exercises", "corpus", "costs", "leaks", "metrics"])
 def test_examples_print_what_they_say(module):
     module = importlib.import_module(f"attnlib.{module}")
     failed, _ = doctest.testmod(module, extraglobs={"np": np})

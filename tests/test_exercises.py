@@ -160,6 +160,18 @@ def test_a_width_of_one_hides_the_bug_of_chapter_02(capsys):
     assert "is no number" in verdict(capsys, "02.1", EXERCISES["02.1"].mistakes["underflow"][0])
 
 
+def test_one_sentence_hides_the_bug_of_chapter_05(capsys):
+    """With more, change one sentence and the others move: the symptom that the verdict names."""
+    bug, right = EXERCISES["05.4"].mistakes["sentences mixed"][0], EXERCISES["05.4"].right
+    x, *views = EXERCISES["05.4"].inputs[0]
+    assert np.allclose(bug(x[:, :1], *views), right(x[:, :1], *views))
+    changed = x.copy()
+    changed[:, 0] += 1
+    assert np.allclose(right(changed, *views)[:, 1:], right(x, *views)[:, 1:])
+    assert not np.allclose(bug(changed, *views)[:, 1:], bug(x, *views)[:, 1:])
+    assert "outputs of the others move" in verdict(capsys, "05.4", bug)
+
+
 def test_a_softmax_that_overflows_later_is_not_correct(capsys):
     def shifted_by_the_mean(x):
         e = np.exp(x - x.mean(axis=-1, keepdims=True))

@@ -19,6 +19,8 @@ from attnlib.explorers import (
     attention_explorer,
     heads_explorer,
     kernel_explorer,
+    mask_explorer,
+    projection_explorer,
     scaling_explorer,
     translation_explorer,
 )
@@ -61,9 +63,28 @@ EXPLORERS = {
     "newlines": lambda: attention_explorer(np.eye(2), ["\n\n", " "], ["\r\n\r\n", ""]),
     "scaling": lambda: scaling_explorer(Q, K, FRENCH[:5]),
     "evil scaling": lambda: scaling_explorer(Q, K, EVIL),
+    "mask": lambda: mask_explorer(4, 5, 3),
     "translations": translations,
     "evil translations": lambda: translations([corpus.Pair(EVIL, EVIL)] * 2, {EVIL[0]: [EVIL[::-1]] * 2}),
 }
+
+
+WORDS = "the cat drinks milk".split()
+VIEWS = {
+    "none": (np.eye(4, 6), np.eye(4, 6)[::-1].copy()),
+    "hand-made": (
+        np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2.5], [0, 2, 0]]),
+        np.array([[0, -1, 0], [1, 1, 0], [0, 0, 0], [1, 0, 0.25]]),
+    ),
+}
+
+
+def projection(words=WORDS, projections=VIEWS, **settings):
+    return projection_explorer(words, projections, **settings)
+
+
+EXPLORERS["projection"] = lambda: projection(asks=2, chosen="hand-made")
+EXPLORERS["evil projection"] = lambda: projection(EVIL, {name: (np.eye(5), np.eye(5)) for name in EVIL})
 
 
 def softmax(scores):
@@ -235,6 +256,34 @@ def test_the_picture_of_the_kernel_is_drawn_to_scale():
     assert re.findall(r'<path d="M(.*?)"', flat)[0] == "50.0 120.0L190.0 120.0L330.0 120.0"
 
 
+@pytest.mark.parametrize("given", [np.asarray, torch.tensor, np.ndarray.tolist], ids=["numpy", "torch", "list"])
+@pytest.mark.parametrize(("chosen", "asks"), [("none", 0), ("hand-made", 1), ("hand-made", 3), (None, 2)])
+def test_the_projection_table_holds_keys_scores_and_weights(given, chosen, asks):
+    views = {name: tuple(given(a) for a in pair) for name, pair in VIEWS.items()}
+    explorer = projection(projections=views, asks=asks, chosen=chosen)
+    assert explorer.html == projection(asks=asks, chosen=chosen).html
+    page = Reader(explorer.html)
+    q, k = VIEWS[chosen or "none"]
+    scores = np.array([sum(q[asks] * key) for key in k])
+    weights = softmax(scores)
+    rows = np.reshape([text for text in page.of("td") if text], (4, 3))
+    assert [[float(n) for n in text.split()] for text in rows[:, 0]] == k.tolist()
+    assert rows[:, 1].tolist() == [f"{s + 0.0:.4f}" for s in scores]
+    assert rows[:, 2].tolist() == [f"{w:.4f}" for w in weights]
+    assert page.of("th") == ["word", "key", "score", "weight", *WORDS]
+    word, query, looks = page.of("dd")
+    assert (word, [float(n) for n in query.split()]) == (WORDS[asks], q[asks].tolist())
+    best = np.argsort(-weights, kind="stable")[:3]
+    assert looks == ", ".join(f"{WORDS[j]} {weights[j]:.4f}" for j in best)
+
+
+def test_whole_numbers_are_written_without_a_point():
+    page = Reader(projection(asks=2, chosen="hand-made").html)
+    assert [text for text in page.of("td") if text][::3] == ["0 -1 0", "1 1 0", "0 0 0", "1 0 0.25"]
+    assert page.of("dd")[1] == "0 0 2.5"
+    assert Reader(projection(["a"], {"": ([[-0.00001]], [[0.12345]])}).html).of("dd")[1] == "0"
+
+
 @pytest.mark.parametrize(("d", "sizes"), [(1, [1]), (5, [1, 2, 4]), (8, [1, 2, 4, 8]), (64, [1, 2, 4, 8, 16, 32, 64])])
 def test_sizes_are_the_powers_of_two(d, sizes):
     page = scaling_explorer(Q[:d], K[:, :d]).html
@@ -257,6 +306,24 @@ def test_the_translations_start_with_the_shortest_and_underline_what_is_wrong():
     assert (data["lengths"], data["start"]) == ([3, 12], 1)
     said, wrong = data["sentences"][1][2]
     assert ([data["words"][i] for i in said], wrong) == (SAID["fixed"][0], [4])
+
+
+@pytest.mark.parametrize(("T_q", "T_k", "length"), [(4, 5, 3), (3, 3, 3), (5, 2, 1), (1, 6, 0), (8, 8, 8)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_the_mask_table_says_who_sees_whom(T_q, T_k, length, causal):
+    page = Reader(mask_explorer(T_q, T_k, length, causal=causal).html)
+    why = []
+    for i in range(T_q):
+        for j in range(T_k):
+            pad, later = j >= length, causal and j - i > T_k - T_q
+            why.append("both" if pad and later else "pad" if pad else "later" if later else "1")
+    assert page.of("td")[1:] == why
+    assert page.of("th") == [f"k{j}" for j in range(T_k)] + [f"q{i}" for i in range(T_q)]
+    dead = [f"q{i}" for i in range(T_q) if "1" not in why[i * T_k : (i + 1) * T_k]]
+    assert page.of("dd") == [f"{why.count('1')} of {T_q * T_k}", ", ".join(dead) or "none"]
+    colors = [style for (tag, text), style in zip(page.cells, page.shades, strict=True) if tag == "td" and text == "1"]
+    assert set(colors) <= {"background:#2a78d648"}
+    assert sum(map(bool, page.shades)) == len(colors) == why.count("1")
 
 
 def test_right_words_are_a_longest_common_subsequence():
@@ -321,6 +388,7 @@ def test_tokens_are_shown_as_they_are():
     assert page.of("th") == EVIL + EVIL
     assert Reader(EXPLORERS["evil scaling"]().html).of("th")[-5:] == EVIL
     assert Reader(EXPLORERS["evil alignment"]().html).of("th") == EVIL + EVIL
+    assert Reader(EXPLORERS["evil projection"]().html).of("th")[-5:] == EVIL
     assert Reader(EXPLORERS["evil kernel"]().html).of("th") == ["key", *EVIL[:2], "weight", *EVIL]
     assert Reader(EXPLORERS["newlines"]().html).of("th") == [r"'\r\n\r\n'", "''", r"'\n\n'", "' '"]
     assert [unmarked(row) for row in EXPLORERS["evil translations"]().html.split("<tr>")[2:]] == [
@@ -366,7 +434,8 @@ def test_the_same_numbers_give_the_same_bytes_in_every_process():
         "import numpy as np; from attnlib.explorers import *; r = np.random.default_rng(1);"
         "print(attention_explorer(r.normal(size=(3, 4))).html);"
         "print(scaling_explorer(r.normal(size=8), r.normal(size=(3, 8))).html);"
-        "print(kernel_explorer(r.random(3), r.random(3), [0, 1], [1], query=1, width=1).html)"
+        "print(kernel_explorer(r.random(3), r.random(3), [0, 1], [1], query=1, width=1).html);"
+        "print(projection_explorer('abc', {'x': r.random((2, 3, 4))}).html)"
     )
     pages = {
         subprocess.run(
@@ -391,12 +460,20 @@ def test_other_content_has_another_id():
         kernel(query=179),
         kernel(width=2),
         kernel(names=("a", "b")),
+        mask_explorer(4, 5, 3),
+        mask_explorer(4, 5, 3, causal=False),
+        mask_explorer(4, 5, 3, largest=9),
         translations(),
         translations(start=1),
         alignment_explorer(WEIGHTS, ENGLISH, FRENCH),
         alignment_explorer(WEIGHTS, ENGLISH, FRENCH, []),
         alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS),
         alignment_explorer(WEIGHTS, ENGLISH, ENGLISH[:12], LINKS),
+        projection(),
+        projection(asks=1),
+        projection(chosen="hand-made"),
+        projection(FRENCH[:4]),
+        projection(projections={name: pair[::-1] for name, pair in VIEWS.items()}),
         heads(),
         heads(start=1),
         heads(weights=LOOKS[:, ::-1]),
@@ -412,7 +489,10 @@ def test_sizes_in_bytes():
     assert len(EXPLORERS["running"]().html.encode()) < 20_000
     assert len(EXPLORERS["alignment"]().html.encode()) < 20_000
     assert len(alignment_explorer(softmax(scores), words, words, LINKS[:3]).html.encode()) < 10_000
+    assert len(mask_explorer(8, 8, 5).html.encode()) < 10_000
     assert len(scaling_explorer(Q, np.tile(K, (2, 1))[:8], words).html.encode()) < 10_000
+    eight = {name: RNG.integers(-2, 3, size=(2, 8, 6)) for name in ("none", "hand-made", "exchanged")}
+    assert len(projection(words, eight).html.encode()) < 10_000
     many = translations([corpus.RUNNING_EXAMPLE] * 40, {name: [ENGLISH + FRENCH] * 40 for name in ("one", "two")})
     assert len(many.html.encode()) < 20_000
     four = softmax(RNG.normal(size=(4, 12, 12)))
@@ -432,6 +512,8 @@ def test_jupyter_shows_the_html_and_a_short_name():
     assert repr(EXPLORERS["scaling"]()) == "<scaling explorer: 5 keys, d_k up to 512>"
     assert repr(EXPLORERS["alignment"]()) == "<alignment explorer: 13 words written, 12 read>"
     assert repr(EXPLORERS["kernel"]()) == "<kernel explorer: 5 keys, 66 queries>"
+    assert repr(EXPLORERS["mask"]()) == "<mask explorer: 4 queries x 5 keys>"
+    assert repr(projection()) == "<projection explorer: 4 words, 2 projections>"
     assert repr(translations()) == "<translation explorer: 2 sentences, 2 models>"
     assert repr(heads()) == "<heads explorer: 3 heads, 5 tokens>"
 
@@ -444,7 +526,10 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
     }
     monkeypatch.setattr(explorers, "LABELS", translated)
     pages = {"attention": attention_explorer(BLOCKED), "scaling": scaling_explorer(Q, K), "kernel": kernel()}
-    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations(), "heads": heads()}
+    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations()}
+    pages |= {"mask": EXPLORERS["mask"]()}
+    pages["projection"] = projection()
+    pages["heads"] = heads()
     assert set(pages) == set(translated)
     for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
@@ -522,6 +607,25 @@ BAD = {
     "strings": (lambda: translations(said={"a": ["the cat"] * 2}), r"translations\['a'\] must hold one list of words"),
     "too few": (lambda: translations(said={"a": [["the"]]}), r"translations\['a'\] must hold one list .* a pair, 2"),
     "late start": (lambda: translations(start=2), "start must be from 0 to 1, got 2"),
+    "T_q": (lambda: mask_explorer(9, 5, 3), "T_q must be a whole number from 1 to 8, got 9"),
+    "T_k": (lambda: mask_explorer(4, 0, 0), "T_k must be a whole number from 1 to 8, got 0"),
+    "length": (lambda: mask_explorer(4, 5, 6), "length must be a whole number from 0 to 5, got 6"),
+    "half": (lambda: mask_explorer(4, 5, 2.5), "length must be a whole number from 0 to 5, got 2.5"),
+    "largest": (lambda: mask_explorer(4, 5, 3, largest=17), "largest must be a whole number from 2 to 16, got 17"),
+    "no projections": (lambda: projection(projections={}), r"projections must be a dict of at least one .*got {}"),
+    "one view": (lambda: projection(projections={"a": [Q]}), r"projections\['a'\] must hold two arrays, .* got 1"),
+    "views 1-D": (lambda: projection(projections={"a": (Q, Q)}), r"projections\['a'\] must have shape \(T, d_k\)"),
+    "two sizes": (
+        lambda: projection(projections={"a": (np.eye(4), np.eye(4, 5))}),
+        r"projections\['a'\] must hold q and k of one shape, got \(4, 4\) and \(4, 5\)",
+    ),
+    "two lengths": (
+        lambda: projection(projections=VIEWS | {"b": (np.eye(5), np.eye(5))}),
+        r"projections\['b'\] must have one row a word, 4, got 5",
+    ),
+    "five words": (lambda: projection(FRENCH[:5]), "words must hold 4 labels, got 5"),
+    "asks": (lambda: projection(asks=4), "asks must be from 0 to 3, got 4"),
+    "chosen": (lambda: projection(chosen="all"), "chosen must be one of the projections, none, hand-made, got 'all'"),
     "one head": (lambda: heads(weights=LOOKS[0]), r"weights must have shape \(h, T, T\).*got \(5, 5\)"),
     "not square": (lambda: heads(weights=LOOKS[:, :4]), r"weights must have shape \(h, T, T\).*got \(3, 4, 5\)"),
     "raw scores": (lambda: heads(weights=LOOKS * 9), "weights must lie from 0 to 1"),

@@ -15,6 +15,8 @@ from attnlib.explorers import (
     attention_explorer,
     heads_explorer,
     kernel_explorer,
+    mask_explorer,
+    projection_explorer,
     scaling_explorer,
     translation_explorer,
 )
@@ -52,7 +54,23 @@ LOOKS /= LOOKS.sum(axis=-1, keepdims=True)
 RIGHT = {"previous": [LETTERS[i - 1] for i in range(12)], "mirrored": LETTERS[::-1]}
 ANSWERS = {name: [[a if RNG.random() < 0.5 else "z" for a in RIGHT[name]] for _ in range(8)] for name in RIGHT}
 HEADS = heads_explorer(LETTERS, LOOKS, ANSWERS, RIGHT, start=3)
-EVERY = [ATTENTION, MASKED, RUNNING, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS, HEADS]
+MASK = mask_explorer(4, 5, 3)
+VIEWS = {
+    "none": np.round(RNG.normal(size=(2, 4, 6)), 4),
+    "hand-made": RNG.integers(-2, 3, size=(2, 4, 3)).astype(float),
+}
+PROJECTION = projection_explorer(ENGLISH[:4], VIEWS, asks=2, chosen="hand-made")
+EACH_KIND = {
+    "attention": ATTENTION,
+    "scaling": SCALING,
+    "kernel": KERNEL,
+    "alignment": ALIGNMENT,
+    "translations": TRANSLATIONS,
+    "projection": PROJECTION,
+    "mask": MASK,
+    "heads": HEADS,
+}
+EVERY = EACH_KIND | {"masked": MASKED, "running": RUNNING}
 ONE = scaling_explorer(Q, K[:1])
 LIGHT, DARK = "color:#323232;background:#fff", "color:#ced6dd;background:#121212"
 
@@ -389,6 +407,116 @@ def test_the_slider_chooses_a_sentence_by_its_length(show, frame):
     assert lines == "underline"
 
 
+# --- mask ---
+
+
+def check_mask(root, T_q, T_k, length, causal=True, end=True, left=False):
+    """Every cell says whether its query may see its key, and if not, why."""
+    why = []
+    for i in range(T_q):
+        for j in range(T_k):
+            pad = j < T_k - length if left else j >= length
+            later = causal and j > i + (T_k - T_q if end else 0)
+            why.append("both" if pad and later else "pad" if pad else "later" if later else "1")
+    dead = [f"q{i}" for i in range(T_q) if "1" not in why[i * T_k : (i + 1) * T_k]]
+    facts = [f"{why.count('1')} of {T_q * T_k}", ", ".join(dead) or "none"]
+    expect(root.locator("dd")).to_have_text(facts)
+    assert cells(root) == why
+    assert root.locator("th").all_inner_texts() == [f"k{j}" for j in range(T_k)] + [f"q{i}" for i in range(T_q)]
+    colored = [style is not None for style in root.locator("tbody td").evaluate_all(STYLES)]
+    assert colored == [text == "1" for text in why]
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_sizes_and_switches_of_the_mask(show, frame):
+    root = show(MASK, frame=frame)
+    check_mask(root, 4, 5, 3)
+    queries, keys, length = (root.get_by_role("slider", name=name) for name in ("T_q", "T_k", "real keys"))
+    causal, end, left = (root.get_by_role("checkbox", name=name) for name in ("causal", "end", "left"))
+    queries.fill("1")  # the second choice: 2
+    check_mask(root, 2, 5, 3)
+    end.uncheck()
+    check_mask(root, 2, 5, 3, end=False)
+    keys.fill("6")
+    length.fill("6")
+    check_mask(root, 2, 7, 6, end=False)
+    left.check()
+    check_mask(root, 2, 7, 6, end=False, left=True)
+    keys.fill("1")  # fewer keys than real ones: all are real
+    check_mask(root, 2, 2, 2, end=False, left=True)
+    queries.fill("7")
+    end.check()
+    check_mask(root, 8, 2, 2, left=True)
+    causal.uncheck()
+    check_mask(root, 8, 2, 2, causal=False, left=True)
+    length.fill("0")
+    check_mask(root, 8, 2, 0, causal=False, left=True)
+
+
+def test_the_mask_by_keyboard(show):
+    page = show(MASK)
+    for key, size in (("ArrowRight", 5), ("Home", 1), ("End", 8)):
+        page.get_by_role("slider", name="T_q").press(key)
+        check_mask(page, size, 5, 3)
+    page.get_by_role("checkbox", name="causal").press("Space")
+    check_mask(page, 8, 5, 3, causal=False)
+
+
+# --- projection ---
+
+
+def check_projection(root, name, i):
+    """Keys, scores and weights of word i with these projections, and the facts about it, as NumPy has them."""
+    q, k = VIEWS[name]
+    weights = softmax(k @ q[i])
+    rows = np.reshape([text for text in cells(root) if text], (4, 3))
+    assert [[float(n) for n in text.split()] for text in rows[:, 0]] == k.tolist()
+    near(rows[:, 1].tolist(), k @ q[i])
+    near(rows[:, 2].tolist(), weights)
+    filled = root.locator("tbody i").evaluate_all("bars => bars.map(b => parseFloat(b.style.width))")
+    assert filled == pytest.approx(100 * weights, abs=0.01)
+    word, query, looks = root.locator("dd").all_inner_texts()
+    assert (word, [float(n) for n in query.split()]) == (ENGLISH[i], q[i].tolist())
+    best = np.argsort(-weights, kind="stable")[:3]
+    assert looks.split(", ") == [f"{ENGLISH[j]} {weights[j]:.4f}" for j in best]
+    for buttons, pressed in ((root.locator(".controls button"), list(VIEWS).index(name)), (rows_of(root), i)):
+        states = buttons.evaluate_all("nodes => nodes.map(n => n.getAttribute('aria-pressed'))")
+        assert np.flatnonzero(np.array(states) == "true").tolist() == [pressed]
+
+
+def rows_of(root):
+    return root.locator("tbody button")
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_point_at_a_word_and_swap_the_projections(show, frame):
+    page = show(PROJECTION, frame=frame)
+    check_projection(page, "hand-made", 2)
+    page.locator("tbody tr").nth(0).hover()
+    check_projection(page, "hand-made", 0)
+    page.get_by_role("button", name="none").click()
+    check_projection(page, "none", 0)
+    page.locator("tbody tr").nth(3).hover()
+    check_projection(page, "none", 3)
+    page.get_by_role("group", name="projections").get_by_role("button", name="hand-made").click()
+    check_projection(page, "hand-made", 3)
+
+
+def test_projection_by_keyboard_and_touch(show):
+    page = show(PROJECTION)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    check_projection(page, "none", 2)
+    for _ in range(3):  # the other button, the table, its first word
+        page.keyboard.press("Tab")
+    check_projection(page, "none", 0)
+    page.keyboard.press("Tab")
+    check_projection(page, "none", 1)
+    page = show(PROJECTION, width=390, has_touch=True, is_mobile=True)
+    page.locator("tbody td").nth(5).tap()
+    check_projection(page, "hand-made", 1)
+
+
 # --- heads ---
 
 
@@ -475,15 +603,15 @@ def test_a_second_run_of_the_script_changes_nothing(show):
 
 def test_the_script_leaves_no_name_behind(show):
     names = "Object.getOwnPropertyNames(window)"
-    assert set(show(*EVERY).evaluate(names)) <= set(show().evaluate(names))
+    assert set(show(*EVERY.values()).evaluate(names)) <= set(show().evaluate(names))
     page = show(ATTENTION)
     assert page.evaluate("typeof softmax + typeof start + typeof attention") == "undefined" * 3
 
 
 @pytest.mark.parametrize(
     "explorer",
-    [*EVERY, ONE],
-    ids=["attention", "masked", "running", "scaling", "kernel", "alignment", "translations", "heads", "one-key"],
+    [*EVERY.values(), ONE],
+    ids=[*EVERY, "one-key"],
 )
 def test_without_scripts_the_same_table_stands(show, explorer):
     """No dead control, and what the script draws first is what Python drew, to the last color."""
@@ -536,7 +664,7 @@ HOST = """
 def test_styles_of_the_page_change_nothing(show):
     states = []
     for styles in ("", HOST):
-        page = show(ATTENTION, SCALING, KERNEL, ALIGNMENT, TRANSLATIONS, HEADS, styles=styles)
+        page = show(*EACH_KIND.values(), styles=styles)
         kinds = "svg, text, caption, tr, td, th, tbody i, dt, dd, mark, button, input, label, [role=status], "
         nodes = page.locator(kinds + ".words, .words *")
         states.append(
@@ -554,13 +682,13 @@ def test_styles_of_the_page_change_nothing(show):
 
 
 def test_phone(show):
-    page = show(*EVERY, width=390, is_mobile=True, has_touch=True)
+    page = show(*EVERY.values(), width=390, is_mobile=True, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = page.locator(".scroll").evaluate_all("boxes => boxes.map(box => box.scrollWidth > box.clientWidth)")
-    assert wide == [False, False, True, False, False, True, False, False]
+    assert [name for name, over in zip(EVERY, wide, strict=True) if over] == ["alignment", "running"]
     assert np.min(page.locator("button").evaluate_all(BOXES)) >= 24  # a finger hits them
-    box = page.locator(".scroll").nth(2)
-    last = page.locator("tbody").nth(2).locator("td").nth(11)
+    running = page.locator(".attnlib").nth(list(EVERY).index("running"))
+    box, last = running.locator(".scroll"), running.locator("tbody td").nth(11)
     box.evaluate("box => box.scrollTo(9999, 0)")
     assert last.bounding_box()["x"] + last.bounding_box()["width"] <= 390
 
@@ -569,15 +697,15 @@ def test_phone(show):
 @pytest.mark.parametrize("width", [800, 390])
 def test_axe_finds_nothing(show, colors, width):
     strong = attention_explorer(np.eye(3) * 20)  # cells of full color
-    page = show(*EVERY, strong, colors=colors, width=width)
+    page = show(*EVERY.values(), strong, colors=colors, width=width)
     page.locator("tbody tr").nth(2).hover()
     results = Axe().run(page)
     assert [(v["id"], [n["html"] for n in v["nodes"]]) for v in results.response["violations"]] == []
 
 
 def test_focus_is_seen(show):
-    page = show(ATTENTION, SCALING, KERNEL, HEADS, ALIGNMENT, TRANSLATIONS)
-    for _ in range(20):
+    page = show(*EACH_KIND.values())
+    for _ in range(28):
         page.keyboard.press("Tab")
         outline = page.locator(":focus").evaluate("element => getComputedStyle(element).outline")
         assert outline.endswith("solid 2px")

@@ -128,6 +128,17 @@ def test_grouped_attention_copies_no_heads(kind, causal, monkeypatch):
     assert seen == [(B, 3, T_K, D_K)]
 
 
+@both
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("batch", "t_q", "t_k"), [(0, T_Q, T_K), (B, 0, T_K), (B, T_Q, 0), (B, 0, 0), (B, 1, T_K)])
+def test_grouped_attention_of_nothing(kind, batch, t_q, t_k, causal):
+    """No sentence, no query, no key; and a single query, which sees every key."""
+    q, k, v = qkv(leading=(batch, 6), t_q=t_q)[0], *qkv(leading=(batch, 3), t_k=t_k)[1:]
+    for name, args in (("grouped_attention_weights", (q, k)), ("grouped_attention", (q, k, v))):
+        got = call(kind, getattr(attnlib, name), *args, causal=causal)
+        close(got, repeated(name, *args, causal=causal))
+
+
 def test_grouped_attention_with_one_group_a_head_is_attention():
     q, k, v = map(torch.tensor, qkv())
     assert attnlib.grouped_attention(q, k, v, causal=True).equal(attnlib.attention(q, k, v, causal=True))

@@ -343,6 +343,18 @@ def test_a_memory_is_projected_once(g, monkeypatch):
     assert len(cache) == T_K
 
 
+@pytest.mark.parametrize("wrong", [
+    {"mask": torch.ones(T_Q, T_Q).bool()}, {"mask": torch.ones(T_Q, 2 * T_Q)}, {"causal": 1},
+    {"key_mask": torch.ones(B, T_Q).bool()}, {"x": torch.ones(3, 1, D).double()},
+])  # fmt: skip
+def test_a_call_that_fails_leaves_the_cache_as_it_was(wrong):
+    cache = filled()
+    before = cache.keys.clone()
+    with pytest.raises((TypeError, ValueError)):
+        run(**{"cache": cache} | wrong)
+    assert cache.keys.equal(before)
+
+
 def test_rows_of_a_cache():
     layer, x, memory = made(3)
     index = torch.tensor([1, 1, 0])

@@ -14,7 +14,7 @@ from packaging.specifiers import SpecifierSet
 from PIL import Image
 from rename import current
 
-from notebooks import NOTEBOOKS, ROOT, TEMPLATE, tidy
+from notebooks import NOTEBOOKS, ROOT, TEMPLATE, folded, tidy
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 TOC = (ROOT / "_toc.yml").read_text(encoding="utf-8")
@@ -319,6 +319,39 @@ def test_torch_comes_last_in_the_chapters_that_run_in_a_browser(spoil):
     assert caught(spoiled, "torch_last")
     spoiled.name = "08_topic"
     assert caught(spoiled, "torch_last") == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "without"),
+    [
+        ("opening", replace("title", "Builds on", "Needs")),
+        ("closing", replace("you-have", "You have", "You did")),
+        ("references", replace("references", "References", "Papers")),
+        ("exercises", change_each("markdown", lambda c: c.update(source=c.source.replace("**Exercise", "**Task")))),
+    ],
+)
+def test_only_chapters_need_the_whole_rhythm(rule, without):
+    for name, needs in (("00_topic", True), ("A1_topic", False)):
+        notebook = good(name)
+        without(notebook)
+        assert bool(caught(notebook, rule)) == needs
+
+
+def test_exercises_of_an_appendix_have_the_form_of_those_of_chapters():
+    assert caught(good("A1_topic"), "exercises")  # the template's are numbered 0.1, 0.2, ...
+
+    def renumber(c):
+        c.source = c.source.replace(" 0.", " A1.").replace('"00.', '"A1.')
+
+    notebook = good("A1_topic")
+    for kind in ("markdown", "code"):
+        change_each(kind, renumber)(notebook)
+    for c in notebook.code:
+        if "solution" in c.metadata.get("tags", []):
+            c.metadata = nbformat.from_dict(folded(c.source, tags=["hide-input", "solution"]))
+    assert caught(notebook, "exercises") == []
+    delete("exercise-1-hint")(notebook)
+    assert caught(notebook, "exercises")
 
 
 def test_every_rule_has_a_mistake_to_catch():
