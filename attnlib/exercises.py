@@ -166,6 +166,24 @@ VERDICTS = {
     "whole past": "The future is hidden, but the past has no end. Hide the keys that are w or more places back.",
     "one more": "The window is one key too wide: with w = 1 a query sees its own place alone.",
     "whole future": "Keys after the place of a query must be hidden, too.",
+    # chapter 08
+    "one wide head": "This is one head of the full width: there is only one table of weights.",
+    "scale of model": "The scores are divided by the root of d_model. A head divides by the root of its own d_k.",
+    "every h-th": "A head owns d_k neighbors, from i d_k to i d_k + d_k - 1, not every h-th one.",
+    "features cut": "The features of x are cut, so a head sees only a part of each token. Project first, then split.",
+    "no W_o": "These are the heads side by side. W_o is missing.",
+    "wrong order": "The heads stand side by side in the wrong order.",
+    "still averages": "With a query of 0 all scores are equal, and the head averages all values. It must give 0.",
+    "columns of W_o": "These columns of W_o are numbers of the output. A head owns rows of W_o.",
+    "all on": "All heads are on.",
+    "only this head": "Only head i is on. All others must be.",
+    "other head": "Another head is off. Heads count from 0.",
+    "louder": "The other heads became louder. Leave them as they are.",
+    "torch transposed": "PyTorch computes x @ weight.T. The transposition is missing.",
+    "head by head": "The rows are read head by head. First come all rows of W_q, then all of W_k, then all of W_v.",
+    "another order": "The order is another one: first W_q, then W_k, then W_v.",
+    "tokens first": "The tokens come before the heads. Swap the axes to get (3, h, T, d_k).",
+    "reshape alone": "Shuffle the tokens, and the outputs do not follow: a reshape alone cuts the tokens into groups.",
     # appendix A1
     "ratios": "These are the ratios to the largest weight. The scores are their logarithms.",
     "log only": "Softmax gives the right weights, but the largest score of each row must be 0: subtract it.",
@@ -714,6 +732,92 @@ def _window(see):
     return function
 
 
+# --- chapter 08: multi-head attention ---------------------------------------------------------------------------
+
+
+def _inputs_08():
+    """T = 5, d_model = 6, 3 heads of d_k = 2, d_out = 4."""
+    rng = np.random.default_rng(8)
+    heads = tuple(rng.normal(size=shape) for shape in ((5, 6), (6, 6), (6, 6), (6, 6), (6, 4)))
+    return (*heads, 3), (*heads, 3, 1), (rng.normal(size=(5, 6)), rng.normal(size=(18, 6)), 3)
+
+
+_HEADS, _HEAD_OFF, _IN_PROJ = _inputs_08()
+
+
+def _joined_heads(heads):
+    return heads.swapaxes(0, 1).reshape(heads.shape[1], -1)  # (h, T, d_k) -> (T, h d_k)
+
+
+def _own_columns(x, h):
+    return x.reshape(len(x), h, -1).swapaxes(0, 1)  # (T, h d_k) -> (h, T, d_k)
+
+
+def _cut_tokens(x, h):
+    return x.reshape(h, len(x), -1)
+
+
+def _many_heads(cut=_own_columns, scale=_root, join=_joined_heads, out=lambda joined, W_o: joined @ W_o):
+    """Multi-head attention, with a scale that is a function of (d_k, d_model)."""
+
+    def function(x, W_q, W_k, W_v, W_o, h):
+        q, k, v = cut(x @ W_q, h), cut(x @ W_k, h), cut(x @ W_v, h)
+        return out(join(softmax(q @ k.swapaxes(-1, -2) * scale(q.shape[-1], x.shape[-1])) @ v), W_o)
+
+    return function
+
+
+def _cut_features(x, W_q, W_k, W_v, W_o, h):
+    """Each head projects its own features of x, with its block on the diagonal of each matrix."""
+    blocks = np.kron(np.eye(h), np.ones((x.shape[1] // h, W_q.shape[1] // h)))
+    return _many_heads()(x, W_q * blocks, W_k * blocks, W_v * blocks, W_o, h)
+
+
+def _one_off(rows):
+    """The layer with some rows of W_o set to 0: `rows` is a function of (rows of W_o, d_k, i)."""
+
+    def function(x, W_q, W_k, W_v, W_o, h, i):
+        W_o = W_o.copy()
+        W_o[rows(np.arange(len(W_o)), len(W_o) // h, i)] = 0
+        return _many_heads()(x, W_q, W_k, W_v, W_o, h)
+
+    return function
+
+
+def _zero_query(x, W_q, W_k, W_v, W_o, h, i):
+    own = np.arange(W_q.shape[1]) // (W_q.shape[1] // h) == i
+    return _many_heads()(x, np.where(own, 0, W_q), W_k, W_v, W_o, h)
+
+
+def _zero_columns(x, W_q, W_k, W_v, W_o, h, i):
+    W_o = W_o.copy()
+    W_o[:, i * (len(W_o) // h) : (i + 1) * (len(W_o) // h)] = 0
+    return _many_heads()(x, W_q, W_k, W_v, W_o, h)
+
+
+def _projected_heads(rows, order=(0, 1, 2), swap=True):
+    """(3, h, T, d_k) from in_proj_weight; `rows` turns x @ weight.T (T, 3 d) into (3, T, h, d_k)."""
+
+    def function(x, weight, h):
+        parts = rows(x @ weight.T, h)[list(order)]
+        return parts.swapaxes(1, 2) if swap else parts
+
+    return function
+
+
+def _three_first(product, h):
+    return product.reshape(len(product), 3, h, -1).transpose(1, 0, 2, 3)
+
+
+def _untransposed_blocks(x, weight, h):
+    """x times the three square blocks as they are."""
+    return np.stack([_own_columns(x @ block, h) for block in np.split(weight, 3)])
+
+
+def _heads_first(product, h):
+    return product.reshape(len(product), h, 3, -1).transpose(2, 0, 1, 3)
+
+
 # --- appendix A1: worked examples -------------------------------------------------------------------------------
 
 
@@ -1150,6 +1254,65 @@ EXERCISES = {
             "one more": [_window(lambda i, j, w, shift: (j <= i + shift) & (j >= i + shift - w))],
             "whole future": [_window(lambda i, j, w, shift: j > i + shift - w)],
             "no mask": [lambda q, k, v, w: attention(q, k, v)],
+        },
+    ),
+    "08.1": Exercise(
+        right=_many_heads(),
+        inputs=(_HEADS,),
+        mistakes={
+            "one wide head": [lambda *a: _many_heads()(*a[:5], 1)],
+            "scale of model": [_many_heads(scale=lambda d_k, d_model: d_model**-0.5)],
+            "no scale": [_many_heads(scale=lambda d_k, d_model: 1.0)],
+            "every h-th": [
+                _many_heads(
+                    cut=lambda x, h: x.reshape(len(x), -1, h).transpose(2, 0, 1),
+                    join=lambda heads: heads.transpose(1, 2, 0).reshape(heads.shape[1], -1),
+                ),
+                _many_heads(cut=lambda x, h: x.reshape(len(x), -1, h).transpose(2, 0, 1)),
+            ],
+            "features cut": [_cut_features],
+            "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
+            "wrong order": [_many_heads(join=lambda heads: _joined_heads(heads[::-1]))],
+            "reshape alone": [_many_heads(_cut_tokens, join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "cut in rows": [_many_heads(_cut_tokens)],
+            "join": [_many_heads(join=lambda heads: heads.reshape(heads.shape[1], -1))],
+        },
+    ),
+    "08.2": Exercise(
+        right=_one_off(lambda n, d_k, i: n // d_k == i),
+        inputs=(_HEAD_OFF,),
+        mistakes={
+            "all on": [lambda *a: _many_heads()(*a[:6])],
+            "still averages": [_zero_query],
+            "columns of W_o": [_zero_columns],
+            "only this head": [_one_off(lambda n, d_k, i: n // d_k != i)],
+            "other head": [_one_off(lambda n, d_k, i, step=step: n // d_k == i + step) for step in (-1, 1)],
+            "every h-th": [_one_off(lambda n, d_k, i: n % (len(n) // d_k) == i)],
+            "louder": [lambda *a: _one_off(lambda n, d_k, i: n // d_k == i)(*a) * a[5] / (a[5] - 1)],
+        },
+    ),
+    "08.3": Exercise(
+        right=_projected_heads(_three_first),
+        inputs=(_IN_PROJ,),
+        mistakes={
+            "torch transposed": [_untransposed_blocks],
+            "head by head": [_projected_heads(_heads_first)],
+            "another order": [
+                _projected_heads(_three_first, order)
+                for order in ((1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0), (2, 0, 1))
+            ],
+            "tokens first": [_projected_heads(_three_first, swap=False)],
+            "every h-th": [_projected_heads(lambda p, h: p.reshape(len(p), 3, -1, h).transpose(1, 0, 3, 2))],
+        },
+    ),
+    "08.4": Exercise(
+        right=_many_heads(),
+        inputs=(_HEADS,),
+        mistakes={
+            "reshape alone": [_many_heads(_cut_tokens, join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "cut in rows": [_many_heads(_cut_tokens)],
+            "join": [_many_heads(join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
         },
     ),
     "A1.1": Exercise(

@@ -456,3 +456,62 @@ const costs = (root, data, labels) => {
   );
   draw();
 };
+
+/* == heads == */
+const heads = (root, data, labels) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const facts = root.querySelectorAll("dd");
+  const askers = [...root.querySelectorAll("thead th")];
+  const tokens = askers.map((th) => th.textContent);
+  const buttons = tokens.map((token) => el("button", {type: "button"}, token));
+  const names = rows.slice(data.weights.length).map((row) => row.cells[0].textContent);
+  const boxes = data.weights.map(() => el("input", {type: "checkbox", checked: ""}));
+  const status = el("p", {role: "status"});
+  let asker = data.start;
+
+  const draw = () => {
+    const on = sum(boxes.map((box, i) => (box.checked ? 2 ** i : 0)));
+    data.weights.forEach((head, i) => {
+      rows[i].className = boxes[i].checked ? "" : "off";
+      head[asker].forEach((percent, j) => {
+        const cell = rows[i].cells[j + 1];
+        cell.textContent = percent;
+        shade(cell, boxes[i].checked ? percent / 100 : 0);
+      });
+    });
+    askers.forEach((th, j) => {
+      buttons[j].setAttribute("aria-pressed", j === asker);
+      for (const node of [th, ...rows.map((row) => row.cells[j + 1])]) node.classList.toggle("on", j === asker);
+    });
+    const said = names.map((name, r) => {
+      const row = rows[data.weights.length + r];
+      const answers = data.answers[r][on];
+      const right = data.right[r];
+      answers.forEach((answer, j) => {
+        const word = data.words[answer];
+        row.cells[j + 1].replaceChildren(answer === right[j] ? word : el("mark", {}, word));
+      });
+      facts[r].textContent = say(labels.right, answers.filter((a, j) => a === right[j]).length, tokens.length);
+      const form = answers[asker] === right[asker] ? labels.says : labels.wrong;
+      return say(form, name, data.words[answers[asker]], data.words[right[asker]]);
+    });
+    status.replaceChildren(...[say(labels.asks, tokens[asker]), ...said].map((text) => el("span", {}, text)));
+    root.querySelector("caption").textContent = say(labels.caption, tokens[asker]);
+  };
+
+  askers.forEach((th, j) => {
+    th.replaceChildren(buttons[j]);
+    for (const node of [th, ...rows.map((row) => row.cells[j + 1])]) {
+      for (const event of ["mouseenter", "focusin", "click"]) {
+        node.addEventListener(event, () => {
+          asker = j;
+          draw();
+        });
+      }
+    }
+  });
+  boxes.forEach((box) => box.addEventListener("change", draw));
+  controls(root, ...boxes.map((box, i) => el("div", {}, el("label", {}, box, say(labels.head, i)))));
+  root.append(status);
+  draw();
+};

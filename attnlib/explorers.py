@@ -135,6 +135,14 @@ LABELS = {
         "dilated": "path of a dilated convolution",
         "percent": "{0} %",
     },
+    "heads": {
+        "caption": "Where {0} looks, in percent, and the answers at all positions; wrong answers are underlined",
+        "head": "head {0}",
+        "right": "{0} of {1} right",
+        "asks": "{0} asks",
+        "says": "{0}: {1}",
+        "wrong": "{0}: {1} instead of {2}",
+    },
 }
 
 COLOR = "#2a78d6"  # of the weights; in the cells it is mixed into whatever background the page has
@@ -755,3 +763,48 @@ def _log_bar(text, x, most):
     """A cell with a number and, below it, a bar on a logarithmic scale from 1 to `most`."""
     width = 100 * math.log(x) / math.log(max(most, 2))
     return f'<td>{text}<b><i style="width:{width:.2f}%;background:{COLOR}"></i></b></td>'
+
+
+def heads_explorer(tokens, weights, answers, right, *, start=0):
+    """The heads of a trained model: point at a token to see where each head looks from there, switch heads off and on.
+
+    tokens (T,). weights (h, T, T): of each head, rows are queries. answers: {name of a relation: (2^h, T) labels}, what
+    the model says at each position; in row m the heads whose bit is set in m are on (bit 0 is head 0), so the last row
+    is the whole model. right: {name: (T,) labels}, the right answers. start: the position that asks first.
+    """
+    words = LABELS["heads"]
+    weights = to_numpy(weights, "weights")
+    if weights.ndim != 3 or weights.shape[1] != weights.shape[2] or not weights.size:
+        raise ValueError(f"weights must have shape (h, T, T), none of them 0, got {weights.shape}")
+    h, T, _ = weights.shape
+    weights = np.round(100 * np.clip(check_weights(weights.reshape(h * T, T)), 0, 1)).astype(int).reshape(h, T, T)
+    tokens = check_labels(tokens, T, "tokens")
+    if not isinstance(answers, dict) or not answers or not isinstance(right, dict) or set(answers) != set(right):
+        raise ValueError("answers and right must be dicts with the same names of relations, at least one")
+    for name, rows in answers.items():
+        if len(rows) != 2**h:
+            raise ValueError(f"answers[{name!r}] must hold one row for each set of {h} heads, {2**h}, got {len(rows)}")
+    if start not in range(T):
+        raise ValueError(f"start must be from 0 to {T - 1}, got {start!r}")
+
+    names = check_labels(answers, len(answers), "answers")
+    said = [[check_labels(row, T, "a row of answers") for row in answers[name]] for name in answers]
+    wanted = [check_labels(right[name], T, "a row of right") for name in answers]
+    rows = [(words["head"].format(i), [cell(str(p), p / 100) for p in weights[i, start]]) for i in range(h)]
+    facts = []
+    for name, sets, want in zip(names, said, wanted, strict=True):
+        good = [a == b for a, b in zip(sets[-1], want, strict=True)]
+        cells = [_marked_words([a], [] if ok else [0]) for a, ok in zip(sets[-1], good, strict=True)]
+        rows.append((name, [f"<td>{marked}</td>" for marked in cells]))
+        facts.append((name, words["right"].format(sum(good), T)))
+    every = list(dict.fromkeys(word for sets in [*said, wanted] for row in sets for word in row))
+    number = {word: i for i, word in enumerate(every)}
+    data = {
+        "words": every,
+        "weights": weights.tolist(),
+        "answers": [[[number[word] for word in row] for row in sets] for sets in said],
+        "right": [[number[word] for word in row] for row in wanted],
+        "start": start,
+    }
+    static = table("map", words["caption"].format(tokens[start]), ["", *tokens], rows)
+    return shell("heads", f"heads explorer: {h} heads, {T} tokens", f"{static}{_facts(facts)}", data)

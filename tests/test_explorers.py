@@ -19,6 +19,7 @@ from attnlib.explorers import (
     attention_explorer,
     cache_explorer,
     cost_explorer,
+    heads_explorer,
     kernel_explorer,
     mask_explorer,
     projection_explorer,
@@ -99,6 +100,26 @@ def softmax(scores):
         return np.nan_to_num(e / e.sum(axis=-1, keepdims=True))
 
 
+LOOKS, LETTERS = softmax(np.random.default_rng(8).normal(size=(3, 5, 5)) * 2), list("kdbrw")
+RIGHT = {"previous": list("wkdbr"), "mirrored": list("wrbdk")}
+
+
+def said(m):
+    """What a model says with the heads in m: the first wrong answers go when more heads are on."""
+    on = bin(m).count("1")
+    return {
+        "previous": ["z"] * (3 - on) + RIGHT["previous"][3 - on :],
+        "mirrored": RIGHT["mirrored"][:on] + ["y"] * (5 - on),
+    }
+
+
+def heads(answers=None, right=RIGHT, tokens=LETTERS, weights=LOOKS, **settings):
+    answers = {name: [said(m)[name] for m in range(8)] for name in RIGHT} if answers is None else answers
+    return heads_explorer(tokens, weights, answers, right, **settings)
+
+
+EXPLORERS["heads"] = heads
+EXPLORERS["evil heads"] = lambda: heads({EVIL[0]: [EVIL] * 8}, {EVIL[0]: EVIL[::-1]}, EVIL)
 WEIGHTS, LINKS = softmax(RNG.normal(size=(13, 12))), [(0, 0), (1, 2), (2, 1), (11, 11), (12, 11)]
 EXPLORERS["alignment"] = lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS)
 EXPLORERS["costs"] = cost
@@ -355,6 +376,35 @@ def styles(page):
     return [(tag, attributes.get("style", "")) for tag, attributes in page.tags]
 
 
+@pytest.mark.parametrize("given", [np.asarray, torch.tensor, list], ids=["numpy", "torch", "list"])
+@pytest.mark.parametrize("start", [0, 3])
+def test_the_heads_start_with_the_whole_model(given, start):
+    page = Reader(heads(weights=given(LOOKS), start=start).html)
+    assert page.of("th") == [*LETTERS, "head 0", "head 1", "head 2", "previous", "mirrored"]
+    percents = np.round(100 * LOOKS[:, start]).astype(int)
+    texts = [text for text in page.of("td") if text]
+    assert texts[:15] == [str(p) for p in percents.ravel()]
+    assert [shade for shade in page.shades if shade][:15] == [
+        f"background:#2a78d6{round(1.44 * p):02x}" for p in percents.ravel()
+    ]
+    assert texts[15:] == [*RIGHT["previous"], *RIGHT["mirrored"][:3]]  # and two wrong ones, which are marked
+    assert page.of("dd") == ["5 of 5 right", "3 of 5 right"]
+    assert page.of("caption")[0].startswith(f"Where {LETTERS[start]} looks")
+    html = heads(weights=given(LOOKS), start=start).html
+    assert re.findall("<mark>(.)</mark>", html) == ["y", "y"]
+
+
+def test_the_heads_carry_the_answers_of_every_set_of_heads():
+    page = heads(weights=LOOKS + 1e-9).html
+    assert page == heads().html
+    data, _words = json.loads(re.search(r"heads,\.\.\.(\[.*\])\);\}\)\(\);</script>", page)[1])
+    assert data["weights"] == np.round(100 * LOOKS).astype(int).tolist()
+    for r, name in enumerate(RIGHT):
+        assert [data["words"][i] for i in data["right"][r]] == RIGHT[name]
+        for m in range(8):
+            assert [data["words"][i] for i in data["answers"][r][m]] == said(m)[name]
+
+
 # --- how it is packed ---
 
 
@@ -465,6 +515,9 @@ def test_other_content_has_another_id():
         cache_explorer(),
         cache_explorer(batch=2),
         cache_explorer(cards=(16, 80)),
+        heads(),
+        heads(start=1),
+        heads(weights=LOOKS[:, ::-1]),
     ]
     assert len({re.search('id="(.*?)"', page.html)[1] for page in pages}) == len(pages)
 
@@ -483,6 +536,10 @@ def test_sizes_in_bytes():
     assert len(projection(words, eight).html.encode()) < 10_000
     many = translations([corpus.RUNNING_EXAMPLE] * 40, {name: [ENGLISH + FRENCH] * 40 for name in ("one", "two")})
     assert len(many.html.encode()) < 20_000
+    four = softmax(RNG.normal(size=(4, 12, 12)))
+    answers = {name: [list("abcdefghijkl")] * 16 for name in ("previous", "mirrored")}
+    page = heads_explorer(FRENCH, four, answers, dict.fromkeys(answers, FRENCH))
+    assert len(page.html.encode()) < 15_000
     ten = np.round(np.linspace(140.1, 204.9, 10), 1)
     widths, names = [0.5, 1, 2, 3, 5, 8, 12, 20, 40], ("height (cm)", "mass (kg)")
     assert len(cache_explorer().html.encode()) < 10_000
@@ -501,6 +558,7 @@ def test_jupyter_shows_the_html_and_a_short_name():
     assert repr(projection()) == "<projection explorer: 4 words, 2 projections>"
     assert repr(translations()) == "<translation explorer: 2 sentences, 2 models>"
     assert repr(cache_explorer()) == "<cache explorer: 32 query heads>"
+    assert repr(heads()) == "<heads explorer: 3 heads, 5 tokens>"
 
 
 def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
@@ -513,6 +571,7 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
     pages = {"attention": attention_explorer(BLOCKED), "scaling": scaling_explorer(Q, K), "kernel": kernel()}
     pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations(), "projection": projection()}
     pages |= {"mask": EXPLORERS["mask"](), "cache": cache_explorer(), "costs": cost()}
+    pages["heads"] = heads()
     assert set(pages) == set(translated)
     for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
@@ -654,6 +713,18 @@ BAD = {
     "one token": (lambda: cost(lengths=(1, 16), length=16), "lengths must hold whole numbers from 2 to 1048576, got"),
     "many tokens": (lambda: cost(lengths=(2, 2**21), length=2), "lengths must hold whole numbers from 2 to 1048576"),
     "no kernel": (lambda: cost(kernel=5), "kernel must be one of kernels, 2 to 7, got 5"),
+    "one head": (lambda: heads(weights=LOOKS[0]), r"weights must have shape \(h, T, T\).*got \(5, 5\)"),
+    "not square": (lambda: heads(weights=LOOKS[:, :4]), r"weights must have shape \(h, T, T\).*got \(3, 4, 5\)"),
+    "raw scores": (lambda: heads(weights=LOOKS * 9), "weights must lie from 0 to 1"),
+    "tokens": (lambda: heads(tokens=FRENCH), "tokens must hold 5 labels, got 12"),
+    "sets": (
+        lambda: heads({n: [LETTERS] * 7 for n in RIGHT}),
+        r"answers\['previous'\] .* each set of 3 heads, 8, got 7",
+    ),
+    "relations": (lambda: heads({"next": [LETTERS] * 8}), "answers and right must be dicts with the same names"),
+    "answers": (lambda: heads({n: [LETTERS[:4]] * 8 for n in RIGHT}), "a row of answers must hold 5 labels, got 4"),
+    "right": (lambda: heads(right=dict.fromkeys(RIGHT, LETTERS[:2])), "a row of right must hold 5 labels, got 2"),
+    "first asker": (lambda: heads(start=5), "start must be from 0 to 4, got 5"),
     "pupils": (lambda: kernel(labels=FRENCH), "labels must hold 5 labels, got 12"),
 }
 

@@ -19,6 +19,7 @@ from attnlib.explorers import (
     attention_explorer,
     cache_explorer,
     cost_explorer,
+    heads_explorer,
     kernel_explorer,
     mask_explorer,
     projection_explorer,
@@ -53,6 +54,12 @@ SAID = {
     "attention": [list(pair.target) for pair in PAIRS],
 }
 TRANSLATIONS = translation_explorer(PAIRS, SAID, start=2)
+LETTERS = list("kdbrwmxacqjf")
+LOOKS = np.exp(RNG.normal(size=(3, 12, 12)) * 3)
+LOOKS /= LOOKS.sum(axis=-1, keepdims=True)
+RIGHT = {"previous": [LETTERS[i - 1] for i in range(12)], "mirrored": LETTERS[::-1]}
+ANSWERS = {name: [[a if RNG.random() < 0.5 else "z" for a in RIGHT[name]] for _ in range(8)] for name in RIGHT}
+HEADS = heads_explorer(LETTERS, LOOKS, ANSWERS, RIGHT, start=3)
 MASK = mask_explorer(4, 5, 3)
 VIEWS = {
     "none": np.round(RNG.normal(size=(2, 4, 6)), 4),
@@ -72,6 +79,7 @@ EACH_KIND = {
     "mask": MASK,
     "cache": MEMORY,
     "costs": COSTS,
+    "heads": HEADS,
 }
 EVERY = EACH_KIND | {"masked": MASKED, "running": RUNNING}
 ONE = scaling_explorer(Q, K[:1])
@@ -614,6 +622,64 @@ def test_costs_by_keyboard(show):
     page.keyboard.press("Tab")
     page.keyboard.press("End")
     check_costs(page, 16, 8192, 3)
+
+
+# --- heads ---
+
+
+def check_heads(root, asker, on):
+    """Weights of the asker, heads that are off, answers of this set of heads, facts and status: as NumPy has them."""
+    percents = np.round(100 * LOOKS[:, asker]).astype(int)
+    m = sum(2**i for i in on)
+    rows = [[str(p) for p in row] for row in percents] + [ANSWERS[name][m] for name in RIGHT]
+    assert np.reshape(cells(root), (5, 12)).tolist() == rows
+    shades = [rgba(style) for style in root.locator("tbody tr").locator("td[style]").evaluate_all(STYLES)]
+    want = [(42, 120, 214, 1.44 * p / 255 if i // 12 in on else 0) for i, p in enumerate(percents.ravel())]
+    assert np.array(shades) == pytest.approx(np.array(want), abs=0.01)
+    struck = root.locator("tbody tr").evaluate_all("rows => rows.map(r => getComputedStyle(r).textDecorationLine)")
+    assert struck == ["none" if i in on or i > 2 else "line-through" for i in range(5)]
+    wrong = [a for name in RIGHT for a, b in zip(ANSWERS[name][m], RIGHT[name], strict=True) if a != b]
+    assert root.locator("mark").all_inner_texts() == wrong
+    counts = [sum(a == b for a, b in zip(ANSWERS[name][m], RIGHT[name], strict=True)) for name in RIGHT]
+    assert root.locator("dd").all_inner_texts() == [f"{n} of 12 right" for n in counts]
+    lines = [f"{LETTERS[asker]} asks"]
+    for name in RIGHT:
+        a, b = ANSWERS[name][m][asker], RIGHT[name][asker]
+        lines.append(f"{name}: {a}" if a == b else f"{name}: {a} instead of {b}")
+    expect(root.get_by_role("status").locator("span")).to_have_text(lines)
+    assert root.locator("caption").inner_text().startswith(f"Where {LETTERS[asker]} looks")
+    pressed = root.locator("thead button").evaluate_all("nodes => nodes.map(n => n.getAttribute('aria-pressed'))")
+    assert pressed == ["true" if i == asker else "false" for i in range(12)]
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_point_at_a_token_and_switch_heads(show, frame):
+    page = show(HEADS, frame=frame)
+    check_heads(page, 3, {0, 1, 2})
+    page.locator("thead th").nth(7).hover()
+    check_heads(page, 7, {0, 1, 2})
+    page.get_by_role("checkbox", name="head 1").uncheck()
+    check_heads(page, 7, {0, 2})
+    page.locator("tbody tr").nth(4).locator("td").nth(10).hover()
+    check_heads(page, 10, {0, 2})
+    page.get_by_role("checkbox", name="head 0").uncheck()
+    page.get_by_role("checkbox", name="head 2").uncheck()
+    check_heads(page, 10, set())
+    page.get_by_role("checkbox", name="head 1").check()
+    check_heads(page, 10, {1})
+
+
+def test_heads_by_keyboard(show):
+    page = show(HEADS)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    check_heads(page, 3, {1, 2})
+    for _ in range(4):
+        page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == LETTERS[0]
+    check_heads(page, 0, {1, 2})
+    page.keyboard.press("Tab")
+    check_heads(page, 1, {1, 2})
 
 
 # --- many on a page, and none of the scripts ---
