@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .functional import additive_scores, attention, gaussian_scores, sinusoidal_positions, softmax
+from .functional import additive_scores, attention, gaussian_scores, grouped_attention, sinusoidal_positions, softmax
 from .gradients import additive_scores_vjp, softmax_vjp
 
 # Every sentence that a reader sees, in one place for translators.
@@ -23,7 +23,7 @@ VERDICTS = {
     "no function": "The answer must be a function, got {kind}.",
     "no value": "The answer must be a number or an array, got {kind}.",
     "raised": "The function raised {error}.",
-    "broadcast": "The function raised {error}. Did the sum keep its axis (keepdims=True)?",
+    "broadcast": "The function raised {error}. Print both shapes. Did a sum lose its axis (keepdims=True)?",
     "no numbers": "The function must return numbers, got {kind}.",
     "shape": "The result has shape {got}, expected {expected}.",
     "changes input": "The function changes its input. Work on a copy.",
@@ -76,6 +76,7 @@ VERDICTS = {
     "swapped": "The rows are keys. Each row must be a query, each column a key.",
     "pads count": "The padding still has a say: its scores must not enter the softmax.",
     "pads at 0": "The padding got a score of 0, and 0 is a score like any other. It must be -inf.",
+    "not low enough": "Some scores are lower than the number in place of a masked one. It must be -inf.",
     "not shared out": "The weights that are left do not sum to 1. Mask the scores, before the softmax.",
     "mask reversed": "The mask is the wrong way around: only the padding has a say.",
     "one too many": "The mask lets one pad in: positions count from 0, so a real one is below its length.",
@@ -93,12 +94,15 @@ VERDICTS = {
     "no tanh": "This is linear. The tanh around the product is missing.",
     "tanh first": "The tanh is taken before the product. It comes last: tanh([c_t; s_t] W_c).",
     "over states": "The weights of the states of one sentence sum to 1. Each state must have a budget of its own.",
+    "over batch": "The weights of different sentences sum to 1. Each state must have a budget of its own.",
     "no window": "All positions get a weight. Those farther than D from p must get 0.",
     "scores to 0": "A score of 0 is no weight of 0. Outside of the window the score must be -inf.",
     "window late": "The softmax runs over all positions. Before the Gaussian, the window alone must sum to 1.",
     "no Gaussian": "The Gaussian around p is missing.",
     "sum to 1": "Leave the weights as they are after the Gaussian: they sum to less than 1.",
     "wide Gaussian": "The standard deviation is D / 2, not D.",
+    "no square": "The standard deviation must be squared: 2 * (D / 2)**2.",
+    "no D in it": "The width of the Gaussian must depend on D: its standard deviation is D / 2.",
     "narrow window": "The positions at a distance of exactly D are inside of the window.",
     "whole p": "p need not be whole. Do not round it.",
     # chapter 05
@@ -166,6 +170,24 @@ VERDICTS = {
     "whole past": "The future is hidden, but the past has no end. Hide the keys that are w or more places back.",
     "one more": "The window is one key too wide: with w = 1 a query sees its own place alone.",
     "whole future": "Keys after the place of a query must be hidden, too.",
+    # chapter 08
+    "one wide head": "This is one head of the full width: there is only one table of weights.",
+    "scale of model": "The scores are divided by the root of d_model. A head divides by the root of its own d_k.",
+    "every h-th": "A head owns d_k neighbors, from i d_k to i d_k + d_k - 1, not every h-th one.",
+    "features cut": "The features of x are cut, so a head sees only a part of each token. Project first, then split.",
+    "no W_o": "These are the heads side by side. W_o is missing.",
+    "wrong order": "The heads stand side by side in the wrong order.",
+    "still averages": "With a query of 0 all scores are equal, and the head averages all values. It must give 0.",
+    "columns of W_o": "These columns of W_o are numbers of the output. A head owns rows of W_o.",
+    "all on": "All heads are on.",
+    "only this head": "Only head i is on. All others must be.",
+    "other head": "Another head is off. Heads count from 0.",
+    "louder": "The other heads became louder. Leave them as they are.",
+    "torch transposed": "PyTorch computes x @ weight.T. The transposition is missing.",
+    "head by head": "The rows are read head by head. First come all rows of W_q, then all of W_k, then all of W_v.",
+    "another order": "The order is another one: first W_q, then W_k, then W_v.",
+    "tokens first": "The tokens come before the heads. Swap the axes to get (3, h, T, d_k).",
+    "reshape alone": "Shuffle the tokens, and the outputs do not follow: a reshape alone cuts the tokens into groups.",
     # appendix A1
     "ratios": "These are the ratios to the largest weight. The scores are their logarithms.",
     "log only": "Softmax gives the right weights, but the largest score of each row must be 0: subtract it.",
@@ -174,6 +196,35 @@ VERDICTS = {
     "below zero": "The sign is wrong: the largest weight has the largest score, and it is 0.",
     "softmax of weights": "These are weights of weights. Go back, from weights to scores: it takes a logarithm.",
     "twice": "The function still has its bug: however well a key fits, its weight never passes e / (e + 2) = 0.58.",
+    # chapter 09
+    "query heads": "This counts the query heads. Only key-value heads are kept.",
+    "keys only": "The values are missing: each token keeps a key and a value.",
+    "one layer": "This is the cache of one layer. Each layer keeps its own.",
+    "float32": "These are numbers of 4 bytes. A number in bfloat16 takes 2.",
+    "GB": "These are GB, of 10**9 bytes. A GiB has 2**30.",
+    "old only": "The new word does not see itself. Append its key and value first, then attend.",
+    "itself only": "The new word sees only itself. It must see the cache too.",
+    "start": "The answer is the value of the first word. Causal masks of a cache are aligned at the end: see all keys.",
+    "shared by all": "All query heads ask one key-value head. Each group has its own.",
+    "all pooled": "This is the mean of all heads, twice. Each group of three is averaged alone.",
+    "tiled": "The groups are mixed: heads 0, 1, 2 are one group. These are the means of every other head.",
+    "first head": "This keeps the first head of each group. Take the mean of the group.",
+    "added": "These are the sums of the heads in a group. Take the mean.",
+    # chapter 10
+    "no projections": "The projections are missing: W_q, W_k, W_v and W_o take 4 n d^2 multiply-adds together.",
+    "three matrices": "There are four projections. The output is multiplied by W_o.",
+    "one product": "Only one product with the table is counted. There are two: the scores, and the weighted sums.",
+    "FLOPs": "These are FLOPs, two for each multiply-add.",
+    "no d": "This is the size of the table. Each score is a sum over d products, each mixed number one over n.",
+    "inverse": "The function still has its bug. It is right where the first key has the largest score, else wrong.",
+    "output not rescaled": "The running output keeps the old maximum when a larger score comes. Rescale it as the sum.",
+    "sum not rescaled": "The running sum keeps the old maximum when a larger score comes. Rescale it as the output.",
+    "nothing rescaled": "When a larger score comes, the sum and the output must be rescaled to the new maximum.",
+    "no last division": "The output is not divided by the sum of the exponentials.",
+    "plain mean of parts": "The parts count the same here. One with larger scores must count more.",
+    "parts not rescaled": "Each part is measured from its own maximum. Rescale all to the largest of them first.",
+    "sums left out": "The part outputs are weighted by exp(m) alone. How many keys stand behind them, says l.",
+    "exp of m": "exp(m) overflows for large scores. Subtract the largest m first.",
     # chapter 11
     "n - 1": "The variance is divided by the number of features less 1. Layer norm divides by the number of features.",
     "over tokens": "Each column has mean 0: the tokens are normalized together. Each must be on its own, axis -1.",
@@ -468,19 +519,19 @@ def _longer(feature):
 
 
 def _inputs_04():
-    """Pairwise different sizes; for the window a p between two positions, and one that is whole."""
+    """Pairwise different sizes; for the window a p between two positions, one that is whole, and a D with D / 2 > 1."""
     rng = np.random.default_rng(4)
-    general = tuple(rng.normal(size=shape) for shape in ((2, 5), (3, 4), (5, 4)))
-    state = tuple(rng.normal(size=shape) for shape in ((2, 3), (2, 4), (7, 4)))
+    general = tuple(rng.normal(size=shape) for shape in ((6, 2, 5), (6, 3, 4), (5, 4)))
+    state = tuple(rng.normal(size=shape) for shape in ((6, 2, 3), (6, 2, 4), (7, 4)))
     batch = tuple(rng.normal(size=shape) for shape in ((2, 3, 5), (2, 4, 5)))
-    return general, state, batch, (rng.normal(size=(2, 7)), np.array([2.7, 4.0]), 2.0)
+    return general, state, batch, (rng.normal(size=(2, 7)), np.array([2.7, 4.0]), 3.0)
 
 
 _GENERAL, _STATE, _BATCH, _WINDOW = _inputs_04()
 
 
 def _general(then=softmax, scale=1.0):
-    return lambda s, h, W_a: then(s @ W_a @ h.T * scale) @ h
+    return lambda s, h, W_a: then(s @ W_a @ h.swapaxes(-1, -2) * scale) @ h
 
 
 def _attentional(c, s, W_c):
@@ -516,17 +567,23 @@ def _unit_rows(weights):
 def _inputs_03():
     """Pairwise different sizes; lengths that differ, and scores that are mostly negative, so that padding wins."""
     rng = np.random.default_rng(3)
-    additive = tuple(rng.normal(size=shape) for shape in ((2, 3), (4, 5), (3, 6), (5, 6), (6,)))
+    additive = tuple(rng.normal(size=shape) for shape in ((7, 2, 3), (7, 4, 5), (3, 6), (5, 6), (6,)))
     scores, h = rng.normal(size=(3, 4)) - 1, rng.normal(size=(3, 4, 5))
-    masked = rng.normal(size=(3, 2, 4)) - 1, (np.arange(4) < np.array([[2], [3], [1]]))[:, None, :]
-    return additive, (scores, h, np.array([2, 3, 1])), masked, (*additive, rng.normal(size=(2, 4)))
+    real = np.repeat((np.arange(4) < np.array([[2], [3], [1]]))[:, None], 2, axis=1)  # (3, 2, 4)
+    masked = rng.normal(size=(3, 2, 4)) - 1, real
+    return additive, (scores, h, np.array([2, 3, 1])), masked, (*additive, rng.normal(size=(7, 2, 4)))
 
 
 _ADDITIVE, _STEP, _MASKED, _ADDITIVE_BACK = _inputs_03()
 
 
-def _joined(q, k, W_a, U_a):
-    return (q @ W_a)[:, None] + (k @ U_a)[None]  # (T_q, T_k, d_att)
+def _lower(scores, *rest):
+    """The same input with scores that lie far below 0, which softmax does not see: a mask of -100 is not low enough."""
+    return scores - 500, *rest
+
+
+def _joined(q, k, W_a, U_a, bend=lambda x: x):
+    return bend(q @ W_a)[..., :, None, :] + bend(k @ U_a)[..., None, :, :]  # (B, T_q, T_k, d_att)
 
 
 def _step(weigh):
@@ -542,9 +599,9 @@ def _filled(fill):
     return lambda scores, real: softmax(np.where(real, scores, fill))
 
 
-def _key_gradient(delta, then=lambda d, U_a: d.sum(axis=0) @ U_a.T):
+def _key_gradient(delta, then=lambda d, U_a: d.sum(axis=-3) @ U_a.T):
     """The gradient at the keys, with a delta that is a function of what enters the tanh, v_a and g."""
-    return lambda q, k, W_a, U_a, v_a, g: then(delta(_joined(q, k, W_a, U_a), v_a, g[:, :, None]), U_a)
+    return lambda q, k, W_a, U_a, v_a, g: then(delta(_joined(q, k, W_a, U_a), v_a, g[..., None]), U_a)
 
 
 def _delta(x, v_a, g):
@@ -711,6 +768,92 @@ def _window(see):
     return function
 
 
+# --- chapter 08: multi-head attention ---------------------------------------------------------------------------
+
+
+def _inputs_08():
+    """T = 5, d_model = 6, 3 heads of d_k = 2, d_out = 4."""
+    rng = np.random.default_rng(8)
+    heads = tuple(rng.normal(size=shape) for shape in ((5, 6), (6, 6), (6, 6), (6, 6), (6, 4)))
+    return (*heads, 3), (*heads, 3, 1), (rng.normal(size=(5, 6)), rng.normal(size=(18, 6)), 3)
+
+
+_HEADS, _HEAD_OFF, _IN_PROJ = _inputs_08()
+
+
+def _joined_heads(heads):
+    return heads.swapaxes(0, 1).reshape(heads.shape[1], -1)  # (h, T, d_k) -> (T, h d_k)
+
+
+def _own_columns(x, h):
+    return x.reshape(len(x), h, -1).swapaxes(0, 1)  # (T, h d_k) -> (h, T, d_k)
+
+
+def _cut_tokens(x, h):
+    return x.reshape(h, len(x), -1)
+
+
+def _many_heads(cut=_own_columns, scale=_root, join=_joined_heads, out=lambda joined, W_o: joined @ W_o):
+    """Multi-head attention, with a scale that is a function of (d_k, d_model)."""
+
+    def function(x, W_q, W_k, W_v, W_o, h):
+        q, k, v = cut(x @ W_q, h), cut(x @ W_k, h), cut(x @ W_v, h)
+        return out(join(softmax(q @ k.swapaxes(-1, -2) * scale(q.shape[-1], x.shape[-1])) @ v), W_o)
+
+    return function
+
+
+def _cut_features(x, W_q, W_k, W_v, W_o, h):
+    """Each head projects its own features of x, with its block on the diagonal of each matrix."""
+    blocks = np.kron(np.eye(h), np.ones((x.shape[1] // h, W_q.shape[1] // h)))
+    return _many_heads()(x, W_q * blocks, W_k * blocks, W_v * blocks, W_o, h)
+
+
+def _one_off(rows):
+    """The layer with some rows of W_o set to 0: `rows` is a function of (rows of W_o, d_k, i)."""
+
+    def function(x, W_q, W_k, W_v, W_o, h, i):
+        W_o = W_o.copy()
+        W_o[rows(np.arange(len(W_o)), len(W_o) // h, i)] = 0
+        return _many_heads()(x, W_q, W_k, W_v, W_o, h)
+
+    return function
+
+
+def _zero_query(x, W_q, W_k, W_v, W_o, h, i):
+    own = np.arange(W_q.shape[1]) // (W_q.shape[1] // h) == i
+    return _many_heads()(x, np.where(own, 0, W_q), W_k, W_v, W_o, h)
+
+
+def _zero_columns(x, W_q, W_k, W_v, W_o, h, i):
+    W_o = W_o.copy()
+    W_o[:, i * (len(W_o) // h) : (i + 1) * (len(W_o) // h)] = 0
+    return _many_heads()(x, W_q, W_k, W_v, W_o, h)
+
+
+def _projected_heads(rows, order=(0, 1, 2), swap=True):
+    """(3, h, T, d_k) from in_proj_weight; `rows` turns x @ weight.T (T, 3 d) into (3, T, h, d_k)."""
+
+    def function(x, weight, h):
+        parts = rows(x @ weight.T, h)[list(order)]
+        return parts.swapaxes(1, 2) if swap else parts
+
+    return function
+
+
+def _three_first(product, h):
+    return product.reshape(len(product), 3, h, -1).transpose(1, 0, 2, 3)
+
+
+def _untransposed_blocks(x, weight, h):
+    """x times the three square blocks as they are."""
+    return np.stack([_own_columns(x @ block, h) for block in np.split(weight, 3)])
+
+
+def _heads_first(product, h):
+    return product.reshape(len(product), h, 3, -1).transpose(2, 0, 1, 3)
+
+
 # --- chapter 11: the parts of a Transformer -----------------------------------------------------------------------
 
 
@@ -786,6 +929,79 @@ def _encoder_layer_size(d=512, d_ff=2048, attentions=1, norms=2, biases=True, ma
 def _behind(log=np.log, largest=_row_max):
     """The scores behind weights; `largest` takes logarithms and gives what is subtracted."""
     return lambda w: log(w) - largest(log(w))
+
+
+# --- chapter 09: shared heads ------------------------------------------------------------------------------------
+
+
+def _inputs_09():
+    """Pairwise different sizes; 6 query heads in 2 groups."""
+    rng = np.random.default_rng(9)
+    step = tuple(rng.normal(size=shape) / 2 for shape in ((1, 6), (6, 4), (6, 4), (6, 5), (3, 4), (3, 5)))
+    heads = tuple(rng.normal(size=shape) for shape in ((6, 3, 4), (2, 5, 4), (2, 5, 7)))
+    return step, heads, rng.normal(size=(6, 7, 4))
+
+
+_CACHED_STEP, _GROUPED, _PROJECTIONS = _inputs_09()
+
+
+def _cached_step(see=np.append, scale=lambda d_k, d_v: d_k**-0.5):
+    """The output of one new word; see(old, new, axis=0) are the keys, and the values, that it attends to."""
+
+    def function(x, W_q, W_k, W_v, keys, values):
+        k, v = see(keys, x @ W_k, axis=0), see(values, x @ W_v, axis=0)
+        return attention(x @ W_q, k, v, scale=scale(k.shape[-1], v.shape[-1]))
+
+    return function
+
+
+def _over_heads(share, scale=None):
+    """Attention of every query head with the keys, and the values, that share(x, r) makes of those that are kept."""
+
+    def function(q, k, v):
+        r = len(q) // len(k)
+        return attention(q, share(k, r), share(v, r), scale=scale and scale(q.shape[-1]))
+
+    return function
+
+
+# --- chapter 10: what it costs ------------------------------------------------------------------------------------
+
+
+def _inputs_10():
+    """2 queries whose largest score is not the first; a query in 3 parts, then the same with huge scores."""
+    rng = np.random.default_rng(10)
+    q, k, v = (rng.normal(size=shape) for shape in ((2, 6), (7, 6), (7, 4)))
+    parts = tuple(rng.normal(size=shape) for shape in ((3,), (3, 4)))
+    sums = np.array([1.3, 2.9, 4.1])
+    return (q, k, v), (2 * parts[0], sums, parts[1]), (2 * parts[0] + 2000, sums, parts[1])
+
+
+_BLOCKS, _PARTS, _HUGE_PARTS = _inputs_10()
+_LENGTHS, _KERNELS = (np.array([1.0, 2.0, 5.0]), 3.0), (np.array([5.0, 7.0, 31.0]), 6.0)
+
+
+def _in_blocks(shrink_sum=lambda s: s, shrink_output=lambda s: s, divide=True):
+    """Attention over blocks of two keys; how the running sum and the running output take a new maximum."""
+
+    def function(q, k, v):
+        scale = q.shape[-1] ** -0.5
+        m, total, output = q @ k[:1].T * scale, 0.0, 0.0
+        for j in range(0, len(k), 2):
+            scores = q @ k[j : j + 2].T * scale
+            new = np.maximum(m, scores.max(axis=-1, keepdims=True))
+            e, shrink = np.exp(scores - new), np.exp(m - new)
+            total = total * shrink_sum(shrink) + e.sum(axis=-1, keepdims=True)
+            output = output * shrink_output(shrink) + e @ v[j : j + 2]
+            m = new
+        return output / total if divide else output
+
+    return function
+
+
+def _merge(m, total, output):
+    share = np.exp(m - m.max())
+    return share @ output / (share @ total)
 
 
 EXERCISES = {
@@ -897,20 +1113,21 @@ EXERCISES = {
         inputs=(_ADDITIVE,),
         mistakes={
             "no bend": [lambda q, k, W_a, U_a, v_a: _joined(q, k, W_a, U_a) @ v_a],
-            "two tanh": [lambda q, k, W_a, U_a, v_a: (np.tanh(q @ W_a)[:, None] + np.tanh(k @ U_a)) @ v_a],
+            "two tanh": [lambda q, k, W_a, U_a, v_a: _joined(q, k, W_a, U_a, np.tanh) @ v_a],
             "bend last": [lambda q, k, W_a, U_a, v_a: np.tanh(_joined(q, k, W_a, U_a) @ v_a)],
             "no v": [lambda q, k, W_a, U_a, v_a: np.tanh(_joined(q, k, W_a, U_a)).sum(axis=-1)],
             "product": [
-                lambda q, k, W_a, U_a, v_a: np.tanh((q @ W_a)[:, None] * (k @ U_a)) @ v_a,
-                lambda q, k, W_a, U_a, v_a: q @ W_a @ (k @ U_a).T,
+                lambda q, k, W_a, U_a, v_a: np.tanh((q @ W_a)[..., :, None, :] * (k @ U_a)[..., None, :, :]) @ v_a,
+                lambda q, k, W_a, U_a, v_a: q @ W_a @ (k @ U_a).swapaxes(-1, -2),
             ],
-            "swapped": [lambda *arrays: additive_scores(*arrays).T],
+            "swapped": [lambda *arrays: additive_scores(*arrays).swapaxes(-1, -2)],
         },
     ),
     "03.2": Exercise(
         right=_step(softmax),
-        inputs=(_STEP,),
+        inputs=(_STEP, _lower(*_STEP)),
         mistakes={
+            "not low enough": [_step(_filled(-15.0)), _step(_filled(-100.0))],
             "pads count": [_step(lambda scores, real: softmax(scores))],
             "pads at 0": [_step(_filled(0.0)), _step(lambda scores, real: softmax(scores * real))],
             "not shared out": [_step(lambda scores, real: softmax(scores) * real)],
@@ -922,8 +1139,9 @@ EXERCISES = {
     ),
     "03.3": Exercise(
         right=softmax,
-        inputs=(_MASKED,),
+        inputs=(_MASKED, _lower(*_MASKED)),
         mistakes={
+            "not low enough": [_filled(-15.0), _filled(-100.0)],
             "the bug": [_filled(-1e-7), _filled(1e-7)],
             "pads count": [lambda scores, real: softmax(scores)],
             "not shared out": [lambda scores, real: softmax(scores) * real],
@@ -938,8 +1156,8 @@ EXERCISES = {
             "slope of a": [_key_gradient(lambda x, v_a, g: g * v_a * (1 - np.tanh(x)))],
             "slope of sum": [_key_gradient(lambda x, v_a, g: g * v_a * (1 - x**2))],
             "no v in it": [_key_gradient(lambda x, v_a, g: g * (1 - np.tanh(x) ** 2))],
-            "mean over queries": [_key_gradient(_delta, lambda d, U_a: d.mean(axis=0) @ U_a.T)],
-            "only to the sum": [_key_gradient(_delta, lambda d, U_a: d.sum(axis=0))],
+            "mean over queries": [_key_gradient(_delta, lambda d, U_a: d.mean(axis=-3) @ U_a.T)],
+            "only to the sum": [_key_gradient(_delta, lambda d, U_a: d.sum(axis=-3))],
         },
     ),
     "04.1": Exercise(
@@ -948,9 +1166,9 @@ EXERCISES = {
         mistakes={
             "a root": [_general(scale=5**-0.5), _general(scale=4**-0.5)],
             "no softmax": [_general(lambda scores: scores)],
-            "weights only": [lambda s, h, W_a: softmax(s @ W_a @ h.T)],
-            "wrong axis": [_general(lambda scores: softmax(scores, axis=0))],
-            "whole table": [_general(lambda scores: np.exp(scores) / np.exp(scores).sum())],
+            "weights only": [lambda s, h, W_a: softmax(s @ W_a @ h.swapaxes(-1, -2))],
+            "over states": [_general(lambda scores: softmax(scores, axis=1))],
+            "over batch": [_general(lambda scores: softmax(scores, axis=0))],
         },
     ),
     "04.2": Exercise(
@@ -967,20 +1185,24 @@ EXERCISES = {
         inputs=(_BATCH,),
         mistakes={
             "the bug": [_batch_of_dots(_over_batch)],
+            "over batch": [_batch_of_dots(lambda scores: softmax(scores, axis=0))],
             "over states": [_batch_of_dots(lambda scores: softmax(scores, axis=1))],
             "weights only": [lambda s, h: softmax(s @ h.swapaxes(-1, -2))],
         },
     ),
     "04.4": Exercise(
         right=_local(),
-        inputs=(_WINDOW,),
+        inputs=(_WINDOW, _lower(*_WINDOW)),
         mistakes={
+            "not low enough": [_local(then=lambda scores, near: softmax(np.where(near, scores, -15.0)))],
             "no window": [_local(then=lambda scores, near: softmax(scores))],
             "scores to 0": [_local(then=lambda scores, near: softmax(scores * near))],
             "window late": [_local(then=lambda scores, near: softmax(scores) * near)],
             "no Gaussian": [_local(sigma=None)],
             "sum to 1": [lambda scores, p, D: _unit_rows(_local()(scores, p, D))],
             "wide Gaussian": [_local(sigma=lambda D: D)],
+            "no square": [_local(sigma=lambda D: (D / 2) ** 0.5)],
+            "no D in it": [_local(sigma=lambda D: 1.0)],
             "narrow window": [_local(near=lambda distance, D: np.abs(distance) < D)],
             "whole p": [_local(center=np.round), _local(center=np.floor), _local(center=np.ceil)],
         },
@@ -1145,6 +1367,65 @@ EXERCISES = {
             "no mask": [lambda q, k, v, w: attention(q, k, v)],
         },
     ),
+    "08.1": Exercise(
+        right=_many_heads(),
+        inputs=(_HEADS,),
+        mistakes={
+            "one wide head": [lambda *a: _many_heads()(*a[:5], 1)],
+            "scale of model": [_many_heads(scale=lambda d_k, d_model: d_model**-0.5)],
+            "no scale": [_many_heads(scale=lambda d_k, d_model: 1.0)],
+            "every h-th": [
+                _many_heads(
+                    cut=lambda x, h: x.reshape(len(x), -1, h).transpose(2, 0, 1),
+                    join=lambda heads: heads.transpose(1, 2, 0).reshape(heads.shape[1], -1),
+                ),
+                _many_heads(cut=lambda x, h: x.reshape(len(x), -1, h).transpose(2, 0, 1)),
+            ],
+            "features cut": [_cut_features],
+            "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
+            "wrong order": [_many_heads(join=lambda heads: _joined_heads(heads[::-1]))],
+            "reshape alone": [_many_heads(_cut_tokens, join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "cut in rows": [_many_heads(_cut_tokens)],
+            "join": [_many_heads(join=lambda heads: heads.reshape(heads.shape[1], -1))],
+        },
+    ),
+    "08.2": Exercise(
+        right=_one_off(lambda n, d_k, i: n // d_k == i),
+        inputs=(_HEAD_OFF,),
+        mistakes={
+            "all on": [lambda *a: _many_heads()(*a[:6])],
+            "still averages": [_zero_query],
+            "columns of W_o": [_zero_columns],
+            "only this head": [_one_off(lambda n, d_k, i: n // d_k != i)],
+            "other head": [_one_off(lambda n, d_k, i, step=step: n // d_k == i + step) for step in (-1, 1)],
+            "every h-th": [_one_off(lambda n, d_k, i: n % (len(n) // d_k) == i)],
+            "louder": [lambda *a: _one_off(lambda n, d_k, i: n // d_k == i)(*a) * a[5] / (a[5] - 1)],
+        },
+    ),
+    "08.3": Exercise(
+        right=_projected_heads(_three_first),
+        inputs=(_IN_PROJ,),
+        mistakes={
+            "torch transposed": [_untransposed_blocks],
+            "head by head": [_projected_heads(_heads_first)],
+            "another order": [
+                _projected_heads(_three_first, order)
+                for order in ((1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0), (2, 0, 1))
+            ],
+            "tokens first": [_projected_heads(_three_first, swap=False)],
+            "every h-th": [_projected_heads(lambda p, h: p.reshape(len(p), 3, -1, h).transpose(1, 0, 3, 2))],
+        },
+    ),
+    "08.4": Exercise(
+        right=_many_heads(),
+        inputs=(_HEADS,),
+        mistakes={
+            "reshape alone": [_many_heads(_cut_tokens, join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "cut in rows": [_many_heads(_cut_tokens)],
+            "join": [_many_heads(join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
+        },
+    ),
     "11.1": Exercise(
         right=_layer_norm(),
         inputs=_TOKENS,
@@ -1228,6 +1509,91 @@ EXERCISES = {
             "no softmax": [_scaled(_root, lambda scores: scores)],
             "no scale": [_scaled(lambda d_k, d_v, T_k: 1.0)],
             "weights only": [lambda q, k, v: softmax(q @ k.T * q.shape[-1] ** -0.5)],
+        },
+    ),
+    "09.1": Exercise(
+        right=65536,
+        mistakes={
+            "query heads": [16384],
+            "keys only": [131072],
+            "one layer": [65536 * 32],
+            "float32": [32768],
+            "GB": [8e9 / 131072, 8e9 // 131072],
+        },
+    ),
+    "09.2": Exercise(
+        right=_cached_step(),
+        inputs=(_CACHED_STEP,),
+        mistakes={
+            "old only": [_cached_step(lambda old, new, axis: old)],
+            "itself only": [_cached_step(lambda old, new, axis: new)],
+            "start": [_cached_step(lambda old, new, axis: old[:1])],
+            "no scale": [_cached_step(scale=lambda d_k, d_v: 1.0)],
+            "no root": [_cached_step(scale=lambda d_k, d_v: 1 / d_k)],
+            "multiplied": [_cached_step(scale=lambda d_k, d_v: d_k**0.5)],
+            "scale by d_v": [_cached_step(scale=lambda d_k, d_v: d_v**-0.5)],
+        },
+    ),
+    "09.3": Exercise(
+        right=grouped_attention,
+        inputs=(_GROUPED,),
+        mistakes={
+            "the bug": [_over_heads(lambda x, r: np.tile(x, (r, 1, 1)))],
+            "shared by all": [_over_heads(lambda x, r: np.repeat(x[:1], r * len(x), axis=0))],
+            "no scale": [_over_heads(lambda x, r: np.repeat(x, r, axis=0), lambda d_k: 1.0)],
+            "no root": [_over_heads(lambda x, r: np.repeat(x, r, axis=0), lambda d_k: 1 / d_k)],
+        },
+    ),
+    "09.4": Exercise(
+        right=lambda W: W.reshape(2, 3, *W.shape[1:]).mean(axis=1),
+        inputs=((_PROJECTIONS,),),
+        mistakes={
+            "tiled": [lambda W: W.reshape(3, 2, *W.shape[1:]).mean(axis=0)],
+            "all pooled": [lambda W: np.repeat(W.mean(axis=0, keepdims=True), 2, axis=0)],
+            "first head": [lambda W: W[::3]],
+            "added": [lambda W: W.reshape(2, 3, *W.shape[1:]).sum(axis=1)],
+        },
+    ),
+    "10.1": Exercise(
+        right=lambda n, d: 2 * n**2 * d + 4 * n * d**2,
+        inputs=(_LENGTHS,),
+        mistakes={
+            "no projections": [lambda n, d: 2 * n**2 * d, lambda n, d: n**2 * d],
+            "three matrices": [lambda n, d: 2 * n**2 * d + 3 * n * d**2],
+            "one product": [lambda n, d: n**2 * d + 4 * n * d**2],
+            "FLOPs": [lambda n, d: 4 * n**2 * d + 8 * n * d**2],
+            "no d": [lambda n, d: n**2 + 4 * n * d**2, lambda n, d: 2 * n**2 + 4 * n * d**2],
+        },
+    ),
+    "10.2": Exercise(
+        right=lambda k, d: (k - 4) * d / 2,
+        inputs=(_KERNELS,),
+        mistakes={
+            "no projections": [lambda k, d: k * d / 2, lambda k, d: k * d],
+            "three matrices": [lambda k, d: (k - 3) * d / 2],
+            "one product": [lambda k, d: (k - 4) * d],
+        },
+    ),
+    "10.3": Exercise(
+        right=attention,
+        inputs=(_BLOCKS,),
+        mistakes={
+            "inverse": [_in_blocks(shrink_output=lambda s: 1 / s)],
+            "output not rescaled": [_in_blocks(shrink_output=lambda s: 1.0)],
+            "sum not rescaled": [_in_blocks(shrink_sum=lambda s: 1.0)],
+            "nothing rescaled": [_in_blocks(lambda s: 1.0, lambda s: 1.0)],
+            "no last division": [_in_blocks(divide=False)],
+        },
+    ),
+    "10.4": Exercise(
+        right=_merge,
+        inputs=(_PARTS, _HUGE_PARTS),
+        mistakes={
+            "plain mean of parts": [lambda m, total, output: (output / total[:, None]).mean(axis=0)],
+            "parts not rescaled": [lambda m, total, output: output.sum(axis=0) / total.sum()],
+            "sums left out": [lambda m, total, output: softmax(m) @ (output / total[:, None])],
+            "no last division": [lambda m, total, output: np.exp(m - m.max()) @ output],
+            "exp of m": [lambda m, total, output: np.exp(m) @ output / (np.exp(m) @ total)],
         },
     ),
 }
