@@ -696,7 +696,8 @@ def check_layers(root, layer, head, chosen):
     percent = np.round(100 * weights).astype(int)
     assert [int(text) for text in cells(root) if text] == percent.ravel().tolist()
     colors = [rgba(style) for style in root.locator("tbody td").evaluate_all(STYLES)]
-    assert colors == [(42, 120, 214, round(round(p / 100 * 144) / 255, 2)) for p in percent.ravel()]
+    assert {color[:3] for color in colors} == {(42, 120, 214)}
+    assert [alpha for *_, alpha in colors] == pytest.approx(percent.ravel() / 100 * 144 / 255, abs=0.008)
     best = np.argsort(-percent[chosen], kind="stable")[:3]
     looks = ", ".join(f"{FRENCH[j]} {percent[chosen, j]} %" for j in best)
     gold = ", ".join(FRENCH[s] for t, s in LINKS if t == chosen) or "-"
@@ -846,7 +847,7 @@ def test_phone(show):
     page = show(*EVERY.values(), width=390, is_mobile=True, has_touch=True)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     wide = page.locator(".scroll").evaluate_all("boxes => boxes.map(box => box.scrollWidth > box.clientWidth)")
-    assert [name for name, over in zip(EVERY, wide, strict=True) if over] == ["alignment", "layers", "running"]
+    assert [name for name, over in zip(EVERY, wide, strict=True) if over] == ["alignment", "running"]
     assert np.min(page.locator("button").evaluate_all(BOXES)) >= 24  # a finger hits them
     running = page.locator(".attnlib").nth(list(EVERY).index("running"))
     box, last = running.locator(".scroll"), running.locator("tbody td").nth(11)
