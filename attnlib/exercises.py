@@ -868,7 +868,7 @@ def _inputs_11():
     return ((x, gain, shift), (flat, gain, shift)), (t, w), (x, gain, shift, *network), (new, cached)
 
 
-_TOKENS, _PLACES, _BLOCK, _NEW = _inputs_11()
+_TOKENS, _SEATS, _BLOCK, _NEW = _inputs_11()
 
 
 def _layer_norm(axis=-1, ddof=0, scale=lambda var: np.sqrt(var + 1e-5), affine=True):
@@ -1440,7 +1440,7 @@ EXERCISES = {
     ),
     "11.2": Exercise(
         right=_waves(_alternate),
-        inputs=(_PLACES,),
+        inputs=(_SEATS,),
         mistakes={
             "halves": [_waves(lambda a, b: np.concatenate([a, b], axis=-1))],
             "cosine first": [_waves(lambda a, b: _alternate(b, a))],

@@ -71,6 +71,9 @@ MEMORY = cache_explorer()
 LENGTHS, SIZES_D, KERNELS = [2**i for i in range(4, 18)], [2**i for i in range(4, 14)], [2, 3, 5, 9, 31]
 COSTS = cost_explorer(LENGTHS, SIZES_D, KERNELS, length=4096, width=64, kernel=3)
 LOOKS = RNG.random((2, 3, 13, 12)) ** 6
+for i in range(6):  # so that head i finds other links than the heads before it
+    for t, source in LINKS[:i]:
+        LOOKS[i // 3, i % 3, t, source] += 2
 LOOKS = LOOKS / LOOKS.sum(axis=-1, keepdims=True)
 LAYERS = layers_explorer(LOOKS, ENGLISH, FRENCH, LINKS, layer=1, head=2)
 EACH_KIND = {
