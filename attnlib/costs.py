@@ -58,11 +58,11 @@ def kv_cache_bytes(batch, length, layers, num_kv_heads, d_head, bytes_per_number
 def multiply_adds(kind, T, d, kernel=None):
     r"""Multiply-adds of one layer over T tokens of d features.
 
-    "attention": 2 T^2 d. The scores q k^T are T^2 sums over d features, the weighted sums are T d sums over T values.
-        With h heads of d / h features it is the same number. Projections come on top:
-    "projections": 4 T d^2. Each token is multiplied by the d x d matrices W_q, W_k, W_v and W_o.
-    "recurrent": 6 T d^2. A GRU has 3 gates; each multiplies the input and the state by a d x d matrix.
-    "convolution": k T d^2. Each token is a sum over the k tokens in the kernel, each multiplied by a d x d matrix.
+    - "attention": 2 T^2 d. The scores q k^T are T^2 sums over d features, the weighted sums are T d sums over T values.
+      With h heads of d / h features it is the same number. Projections come on top:
+    - "projections": 4 T d^2. Each token is multiplied by the d x d matrices W_q, W_k, W_v and W_o.
+    - "recurrent": 6 T d^2. A GRU has 3 gates; each multiplies the input and the state by a d x d matrix.
+    - "convolution": k T d^2. Each token is a sum over the k tokens in the kernel, each multiplied by a d x d matrix.
 
     Args:
         kernel: k, for "convolution" only.
