@@ -5,10 +5,10 @@ PY := .venv/bin/python
 # Stored outputs are made, and compared, on the CPU with one thread (ATTNLIB_DEVICE is read by attnlib.device).
 QUIET := ATTNLIB_DEVICE=cpu OMP_NUM_THREADS=1 TQDM_DISABLE=1
 
-.PHONY: help book serve lab test lint bench notebooks chapter rename lock clean
+.PHONY: help book serve lab test lint bench bench-training notebooks chapter rename lock clean
 
 help:            ## list the commands
-	@grep -E '^[a-z]+: .*##|^[a-z]+:  .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 .venv/ready: requirements.txt constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
@@ -35,6 +35,9 @@ test: lint       ## run every test
 
 bench: .venv/ready     ## measure the speed, as ratios within one run (two minutes; wants an idle machine)
 	OMP_NUM_THREADS=1 $(PY) tests/bench.py
+
+bench-training: .venv/ready ## compare ways to train a translator (a quarter of an hour or more; wants an idle machine)
+	$(QUIET) $(PY) tests/bench_training.py
 
 notebooks: .venv/ready ## run all notebooks (or NAME=06_scaled_dot_product) and store their outputs
 	$(QUIET) $(PY) book/_tools/notebooks.py run $(NAME)

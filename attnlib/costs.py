@@ -1,4 +1,4 @@
-"""What a layer costs, counted: parameters, bytes of the key-value cache, multiply-adds, sequential steps, path length.
+"""What a layer costs, counted: parameters, cache bytes, multiply-adds, steps, path length, bytes of activations.
 
 Every factor is written out, in the order in which the docstring names it. A multiply-add is one product that is added
 to a sum; a FLOP counter says two for it. Biases, softmax and other work that grows more slowly are left out.
@@ -124,6 +124,35 @@ def path_length(kind, T, kernel=None, dilated=False):
         seen = seen * kernel if dilated else seen + kernel - 1
         layers += 1
     return layers
+
+
+def activation_bytes(kind, T, d, num_heads=1, fused=False, bytes_per_number=4):
+    r"""Bytes of what one layer writes for T tokens, its output included; parameters and input are left out.
+
+    "attention": 5 T d + 2 h T^2 numbers. q, k, v, the mixed values and the output have T d each, scores and weights
+        have T^2 for each head. If `fused`, the two tables are never whole: what is left of them is one number for
+        each query and head, so 5 T d + h T.
+    "recurrent", "convolution": T d, the output. A library may write more.
+
+    Args:
+        num_heads: h; fused: both for "attention" only. bytes_per_number: 4 for float32, 2 for float16 and bfloat16.
+
+    >>> activation_bytes("attention", 8192, 128, num_heads=4) / 2**30
+    2.01953125
+    >>> activation_bytes("attention", 8192, 128, num_heads=4, fused=True) / 2**20
+    20.125
+    """
+    shapes.check_choice("kind", kind, KINDS)
+    T, d = shapes.check_whole("T", T, least=0), shapes.check_whole("d", d, least=1)
+    h = shapes.check_heads("num_heads", num_heads, d, "d")
+    bytes_per_number = shapes.check_whole("bytes_per_number", bytes_per_number, least=0)
+    shapes.check_flag("fused", fused)
+    if kind != "attention":
+        if fused or h > 1:
+            raise ValueError(f"fused and num_heads must be False and 1 for the kind {kind!r}, got {fused} and {h}")
+        return T * d * bytes_per_number
+    tables = h * T if fused else h * T * T + h * T * T  # scores, weights
+    return (5 * T * d + tables) * bytes_per_number
 
 
 def _check_kernel(kind, kernel, least=1):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .functional import additive_scores, attention, gaussian_scores, softmax
+from .functional import additive_scores, attention, gaussian_scores, grouped_attention, softmax
 from .gradients import additive_scores_vjp, softmax_vjp
 
 # Every sentence that a reader sees, in one place for translators.
@@ -166,6 +166,24 @@ VERDICTS = {
     "whole past": "The future is hidden, but the past has no end. Hide the keys that are w or more places back.",
     "one more": "The window is one key too wide: with w = 1 a query sees its own place alone.",
     "whole future": "Keys after the place of a query must be hidden, too.",
+    # chapter 08
+    "one wide head": "This is one head of the full width: there is only one table of weights.",
+    "scale of model": "The scores are divided by the root of d_model. A head divides by the root of its own d_k.",
+    "every h-th": "A head owns d_k neighbors, from i d_k to i d_k + d_k - 1, not every h-th one.",
+    "features cut": "The features of x are cut, so a head sees only a part of each token. Project first, then split.",
+    "no W_o": "These are the heads side by side. W_o is missing.",
+    "wrong order": "The heads stand side by side in the wrong order.",
+    "still averages": "With a query of 0 all scores are equal, and the head averages all values. It must give 0.",
+    "columns of W_o": "These columns of W_o are numbers of the output. A head owns rows of W_o.",
+    "all on": "All heads are on.",
+    "only this head": "Only head i is on. All others must be.",
+    "other head": "Another head is off. Heads count from 0.",
+    "louder": "The other heads became louder. Leave them as they are.",
+    "torch transposed": "PyTorch computes x @ weight.T. The transposition is missing.",
+    "head by head": "The rows are read head by head. First come all rows of W_q, then all of W_k, then all of W_v.",
+    "another order": "The order is another one: first W_q, then W_k, then W_v.",
+    "tokens first": "The tokens come before the heads. Swap the axes to get (3, h, T, d_k).",
+    "reshape alone": "Shuffle the tokens, and the outputs do not follow: a reshape alone cuts the tokens into groups.",
     # appendix A1
     "ratios": "These are the ratios to the largest weight. The scores are their logarithms.",
     "log only": "Softmax gives the right weights, but the largest score of each row must be 0: subtract it.",
@@ -174,6 +192,35 @@ VERDICTS = {
     "below zero": "The sign is wrong: the largest weight has the largest score, and it is 0.",
     "softmax of weights": "These are weights of weights. Go back, from weights to scores: it takes a logarithm.",
     "twice": "The function still has its bug: however well a key fits, its weight never passes e / (e + 2) = 0.58.",
+    # chapter 09
+    "query heads": "This counts the query heads. Only key-value heads are kept.",
+    "keys only": "The values are missing: each token keeps a key and a value.",
+    "one layer": "This is the cache of one layer. Each layer keeps its own.",
+    "float32": "These are numbers of 4 bytes. A number in bfloat16 takes 2.",
+    "GB": "These are GB, of 10**9 bytes. A GiB has 2**30.",
+    "old only": "The new word does not see itself. Append its key and value first, then attend.",
+    "itself only": "The new word sees only itself. It must see the cache too.",
+    "start": "The answer is the value of the first word. Causal masks of a cache are aligned at the end: see all keys.",
+    "shared by all": "All query heads ask one key-value head. Each group has its own.",
+    "all pooled": "This is the mean of all heads, twice. Each group of three is averaged alone.",
+    "tiled": "The groups are mixed: heads 0, 1, 2 are one group. These are the means of every other head.",
+    "first head": "This keeps the first head of each group. Take the mean of the group.",
+    "added": "These are the sums of the heads in a group. Take the mean.",
+    # chapter 10
+    "no projections": "The projections are missing: W_q, W_k, W_v and W_o take 4 n d^2 multiply-adds together.",
+    "three matrices": "There are four projections. The output is multiplied by W_o.",
+    "one product": "Only one product with the table is counted. There are two: the scores, and the weighted sums.",
+    "FLOPs": "These are FLOPs, two for each multiply-add.",
+    "no d": "This is the size of the table. Each score is a sum over d products, each mixed number one over n.",
+    "inverse": "The function still has its bug. It is right where the first key has the largest score, else wrong.",
+    "output not rescaled": "The running output keeps the old maximum when a larger score comes. Rescale it as the sum.",
+    "sum not rescaled": "The running sum keeps the old maximum when a larger score comes. Rescale it as the output.",
+    "nothing rescaled": "When a larger score comes, the sum and the output must be rescaled to the new maximum.",
+    "no last division": "The output is not divided by the sum of the exponentials.",
+    "plain mean of parts": "The parts count the same here. One with larger scores must count more.",
+    "parts not rescaled": "Each part is measured from its own maximum. Rescale all to the largest of them first.",
+    "sums left out": "The part outputs are weighted by exp(m) alone. How many keys stand behind them, says l.",
+    "exp of m": "exp(m) overflows for large scores. Subtract the largest m first.",
 }
 
 
@@ -685,12 +732,171 @@ def _window(see):
     return function
 
 
+# --- chapter 08: multi-head attention ---------------------------------------------------------------------------
+
+
+def _inputs_08():
+    """T = 5, d_model = 6, 3 heads of d_k = 2, d_out = 4."""
+    rng = np.random.default_rng(8)
+    heads = tuple(rng.normal(size=shape) for shape in ((5, 6), (6, 6), (6, 6), (6, 6), (6, 4)))
+    return (*heads, 3), (*heads, 3, 1), (rng.normal(size=(5, 6)), rng.normal(size=(18, 6)), 3)
+
+
+_HEADS, _HEAD_OFF, _IN_PROJ = _inputs_08()
+
+
+def _joined_heads(heads):
+    return heads.swapaxes(0, 1).reshape(heads.shape[1], -1)  # (h, T, d_k) -> (T, h d_k)
+
+
+def _own_columns(x, h):
+    return x.reshape(len(x), h, -1).swapaxes(0, 1)  # (T, h d_k) -> (h, T, d_k)
+
+
+def _cut_tokens(x, h):
+    return x.reshape(h, len(x), -1)
+
+
+def _many_heads(cut=_own_columns, scale=_root, join=_joined_heads, out=lambda joined, W_o: joined @ W_o):
+    """Multi-head attention, with a scale that is a function of (d_k, d_model)."""
+
+    def function(x, W_q, W_k, W_v, W_o, h):
+        q, k, v = cut(x @ W_q, h), cut(x @ W_k, h), cut(x @ W_v, h)
+        return out(join(softmax(q @ k.swapaxes(-1, -2) * scale(q.shape[-1], x.shape[-1])) @ v), W_o)
+
+    return function
+
+
+def _cut_features(x, W_q, W_k, W_v, W_o, h):
+    """Each head projects its own features of x, with its block on the diagonal of each matrix."""
+    blocks = np.kron(np.eye(h), np.ones((x.shape[1] // h, W_q.shape[1] // h)))
+    return _many_heads()(x, W_q * blocks, W_k * blocks, W_v * blocks, W_o, h)
+
+
+def _one_off(rows):
+    """The layer with some rows of W_o set to 0: `rows` is a function of (rows of W_o, d_k, i)."""
+
+    def function(x, W_q, W_k, W_v, W_o, h, i):
+        W_o = W_o.copy()
+        W_o[rows(np.arange(len(W_o)), len(W_o) // h, i)] = 0
+        return _many_heads()(x, W_q, W_k, W_v, W_o, h)
+
+    return function
+
+
+def _zero_query(x, W_q, W_k, W_v, W_o, h, i):
+    own = np.arange(W_q.shape[1]) // (W_q.shape[1] // h) == i
+    return _many_heads()(x, np.where(own, 0, W_q), W_k, W_v, W_o, h)
+
+
+def _zero_columns(x, W_q, W_k, W_v, W_o, h, i):
+    W_o = W_o.copy()
+    W_o[:, i * (len(W_o) // h) : (i + 1) * (len(W_o) // h)] = 0
+    return _many_heads()(x, W_q, W_k, W_v, W_o, h)
+
+
+def _projected_heads(rows, order=(0, 1, 2), swap=True):
+    """(3, h, T, d_k) from in_proj_weight; `rows` turns x @ weight.T (T, 3 d) into (3, T, h, d_k)."""
+
+    def function(x, weight, h):
+        parts = rows(x @ weight.T, h)[list(order)]
+        return parts.swapaxes(1, 2) if swap else parts
+
+    return function
+
+
+def _three_first(product, h):
+    return product.reshape(len(product), 3, h, -1).transpose(1, 0, 2, 3)
+
+
+def _untransposed_blocks(x, weight, h):
+    """x times the three square blocks as they are."""
+    return np.stack([_own_columns(x @ block, h) for block in np.split(weight, 3)])
+
+
+def _heads_first(product, h):
+    return product.reshape(len(product), h, 3, -1).transpose(2, 0, 1, 3)
+
+
 # --- appendix A1: worked examples -------------------------------------------------------------------------------
 
 
 def _behind(log=np.log, largest=_row_max):
     """The scores behind weights; `largest` takes logarithms and gives what is subtracted."""
     return lambda w: log(w) - largest(log(w))
+
+
+# --- chapter 09: shared heads ------------------------------------------------------------------------------------
+
+
+def _inputs_09():
+    """Pairwise different sizes; 6 query heads in 2 groups."""
+    rng = np.random.default_rng(9)
+    step = tuple(rng.normal(size=shape) / 2 for shape in ((1, 6), (6, 4), (6, 4), (6, 5), (3, 4), (3, 5)))
+    heads = tuple(rng.normal(size=shape) for shape in ((6, 3, 4), (2, 5, 4), (2, 5, 7)))
+    return step, heads, rng.normal(size=(6, 7, 4))
+
+
+_CACHED_STEP, _GROUPED, _PROJECTIONS = _inputs_09()
+
+
+def _cached_step(see=np.append, scale=lambda d_k, d_v: d_k**-0.5):
+    """The output of one new word; see(old, new, axis=0) are the keys, and the values, that it attends to."""
+
+    def function(x, W_q, W_k, W_v, keys, values):
+        k, v = see(keys, x @ W_k, axis=0), see(values, x @ W_v, axis=0)
+        return attention(x @ W_q, k, v, scale=scale(k.shape[-1], v.shape[-1]))
+
+    return function
+
+
+def _over_heads(share, scale=None):
+    """Attention of every query head with the keys, and the values, that share(x, r) makes of those that are kept."""
+
+    def function(q, k, v):
+        r = len(q) // len(k)
+        return attention(q, share(k, r), share(v, r), scale=scale and scale(q.shape[-1]))
+
+    return function
+
+
+# --- chapter 10: what it costs ------------------------------------------------------------------------------------
+
+
+def _inputs_10():
+    """2 queries whose largest score is not the first; a query in 3 parts, then the same with huge scores."""
+    rng = np.random.default_rng(10)
+    q, k, v = (rng.normal(size=shape) for shape in ((2, 6), (7, 6), (7, 4)))
+    parts = tuple(rng.normal(size=shape) for shape in ((3,), (3, 4)))
+    sums = np.array([1.3, 2.9, 4.1])
+    return (q, k, v), (2 * parts[0], sums, parts[1]), (2 * parts[0] + 2000, sums, parts[1])
+
+
+_BLOCKS, _PARTS, _HUGE_PARTS = _inputs_10()
+_LENGTHS, _KERNELS = (np.array([1.0, 2.0, 5.0]), 3.0), (np.array([5.0, 7.0, 31.0]), 6.0)
+
+
+def _in_blocks(shrink_sum=lambda s: s, shrink_output=lambda s: s, divide=True):
+    """Attention over blocks of two keys; how the running sum and the running output take a new maximum."""
+
+    def function(q, k, v):
+        scale = q.shape[-1] ** -0.5
+        m, total, output = q @ k[:1].T * scale, 0.0, 0.0
+        for j in range(0, len(k), 2):
+            scores = q @ k[j : j + 2].T * scale
+            new = np.maximum(m, scores.max(axis=-1, keepdims=True))
+            e, shrink = np.exp(scores - new), np.exp(m - new)
+            total = total * shrink_sum(shrink) + e.sum(axis=-1, keepdims=True)
+            output = output * shrink_output(shrink) + e @ v[j : j + 2]
+            m = new
+        return output / total if divide else output
+
+    return function
+
+
+def _merge(m, total, output):
+    share = np.exp(m - m.max())
+    return share @ output / (share @ total)
 
 
 EXERCISES = {
@@ -1050,6 +1256,65 @@ EXERCISES = {
             "no mask": [lambda q, k, v, w: attention(q, k, v)],
         },
     ),
+    "08.1": Exercise(
+        right=_many_heads(),
+        inputs=(_HEADS,),
+        mistakes={
+            "one wide head": [lambda *a: _many_heads()(*a[:5], 1)],
+            "scale of model": [_many_heads(scale=lambda d_k, d_model: d_model**-0.5)],
+            "no scale": [_many_heads(scale=lambda d_k, d_model: 1.0)],
+            "every h-th": [
+                _many_heads(
+                    cut=lambda x, h: x.reshape(len(x), -1, h).transpose(2, 0, 1),
+                    join=lambda heads: heads.transpose(1, 2, 0).reshape(heads.shape[1], -1),
+                ),
+                _many_heads(cut=lambda x, h: x.reshape(len(x), -1, h).transpose(2, 0, 1)),
+            ],
+            "features cut": [_cut_features],
+            "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
+            "wrong order": [_many_heads(join=lambda heads: _joined_heads(heads[::-1]))],
+            "reshape alone": [_many_heads(_cut_tokens, join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "cut in rows": [_many_heads(_cut_tokens)],
+            "join": [_many_heads(join=lambda heads: heads.reshape(heads.shape[1], -1))],
+        },
+    ),
+    "08.2": Exercise(
+        right=_one_off(lambda n, d_k, i: n // d_k == i),
+        inputs=(_HEAD_OFF,),
+        mistakes={
+            "all on": [lambda *a: _many_heads()(*a[:6])],
+            "still averages": [_zero_query],
+            "columns of W_o": [_zero_columns],
+            "only this head": [_one_off(lambda n, d_k, i: n // d_k != i)],
+            "other head": [_one_off(lambda n, d_k, i, step=step: n // d_k == i + step) for step in (-1, 1)],
+            "every h-th": [_one_off(lambda n, d_k, i: n % (len(n) // d_k) == i)],
+            "louder": [lambda *a: _one_off(lambda n, d_k, i: n // d_k == i)(*a) * a[5] / (a[5] - 1)],
+        },
+    ),
+    "08.3": Exercise(
+        right=_projected_heads(_three_first),
+        inputs=(_IN_PROJ,),
+        mistakes={
+            "torch transposed": [_untransposed_blocks],
+            "head by head": [_projected_heads(_heads_first)],
+            "another order": [
+                _projected_heads(_three_first, order)
+                for order in ((1, 0, 2), (2, 1, 0), (0, 2, 1), (1, 2, 0), (2, 0, 1))
+            ],
+            "tokens first": [_projected_heads(_three_first, swap=False)],
+            "every h-th": [_projected_heads(lambda p, h: p.reshape(len(p), 3, -1, h).transpose(1, 0, 3, 2))],
+        },
+    ),
+    "08.4": Exercise(
+        right=_many_heads(),
+        inputs=(_HEADS,),
+        mistakes={
+            "reshape alone": [_many_heads(_cut_tokens, join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "cut in rows": [_many_heads(_cut_tokens)],
+            "join": [_many_heads(join=lambda heads: heads.reshape(heads.shape[1], -1))],
+            "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
+        },
+    ),
     "A1.1": Exercise(
         right=softmax(np.array([0.5, 1.0, 1.5])),
         mistakes={
@@ -1080,6 +1345,91 @@ EXERCISES = {
             "no softmax": [_scaled(_root, lambda scores: scores)],
             "no scale": [_scaled(lambda d_k, d_v, T_k: 1.0)],
             "weights only": [lambda q, k, v: softmax(q @ k.T * q.shape[-1] ** -0.5)],
+        },
+    ),
+    "09.1": Exercise(
+        right=65536,
+        mistakes={
+            "query heads": [16384],
+            "keys only": [131072],
+            "one layer": [65536 * 32],
+            "float32": [32768],
+            "GB": [8e9 / 131072, 8e9 // 131072],
+        },
+    ),
+    "09.2": Exercise(
+        right=_cached_step(),
+        inputs=(_CACHED_STEP,),
+        mistakes={
+            "old only": [_cached_step(lambda old, new, axis: old)],
+            "itself only": [_cached_step(lambda old, new, axis: new)],
+            "start": [_cached_step(lambda old, new, axis: old[:1])],
+            "no scale": [_cached_step(scale=lambda d_k, d_v: 1.0)],
+            "no root": [_cached_step(scale=lambda d_k, d_v: 1 / d_k)],
+            "multiplied": [_cached_step(scale=lambda d_k, d_v: d_k**0.5)],
+            "scale by d_v": [_cached_step(scale=lambda d_k, d_v: d_v**-0.5)],
+        },
+    ),
+    "09.3": Exercise(
+        right=grouped_attention,
+        inputs=(_GROUPED,),
+        mistakes={
+            "the bug": [_over_heads(lambda x, r: np.tile(x, (r, 1, 1)))],
+            "shared by all": [_over_heads(lambda x, r: np.repeat(x[:1], r * len(x), axis=0))],
+            "no scale": [_over_heads(lambda x, r: np.repeat(x, r, axis=0), lambda d_k: 1.0)],
+            "no root": [_over_heads(lambda x, r: np.repeat(x, r, axis=0), lambda d_k: 1 / d_k)],
+        },
+    ),
+    "09.4": Exercise(
+        right=lambda W: W.reshape(2, 3, *W.shape[1:]).mean(axis=1),
+        inputs=((_PROJECTIONS,),),
+        mistakes={
+            "tiled": [lambda W: W.reshape(3, 2, *W.shape[1:]).mean(axis=0)],
+            "all pooled": [lambda W: np.repeat(W.mean(axis=0, keepdims=True), 2, axis=0)],
+            "first head": [lambda W: W[::3]],
+            "added": [lambda W: W.reshape(2, 3, *W.shape[1:]).sum(axis=1)],
+        },
+    ),
+    "10.1": Exercise(
+        right=lambda n, d: 2 * n**2 * d + 4 * n * d**2,
+        inputs=(_LENGTHS,),
+        mistakes={
+            "no projections": [lambda n, d: 2 * n**2 * d, lambda n, d: n**2 * d],
+            "three matrices": [lambda n, d: 2 * n**2 * d + 3 * n * d**2],
+            "one product": [lambda n, d: n**2 * d + 4 * n * d**2],
+            "FLOPs": [lambda n, d: 4 * n**2 * d + 8 * n * d**2],
+            "no d": [lambda n, d: n**2 + 4 * n * d**2, lambda n, d: 2 * n**2 + 4 * n * d**2],
+        },
+    ),
+    "10.2": Exercise(
+        right=lambda k, d: (k - 4) * d / 2,
+        inputs=(_KERNELS,),
+        mistakes={
+            "no projections": [lambda k, d: k * d / 2, lambda k, d: k * d],
+            "three matrices": [lambda k, d: (k - 3) * d / 2],
+            "one product": [lambda k, d: (k - 4) * d],
+        },
+    ),
+    "10.3": Exercise(
+        right=attention,
+        inputs=(_BLOCKS,),
+        mistakes={
+            "inverse": [_in_blocks(shrink_output=lambda s: 1 / s)],
+            "output not rescaled": [_in_blocks(shrink_output=lambda s: 1.0)],
+            "sum not rescaled": [_in_blocks(shrink_sum=lambda s: 1.0)],
+            "nothing rescaled": [_in_blocks(lambda s: 1.0, lambda s: 1.0)],
+            "no last division": [_in_blocks(divide=False)],
+        },
+    ),
+    "10.4": Exercise(
+        right=_merge,
+        inputs=(_PARTS, _HUGE_PARTS),
+        mistakes={
+            "plain mean of parts": [lambda m, total, output: (output / total[:, None]).mean(axis=0)],
+            "parts not rescaled": [lambda m, total, output: output.sum(axis=0) / total.sum()],
+            "sums left out": [lambda m, total, output: softmax(m) @ (output / total[:, None])],
+            "no last division": [lambda m, total, output: np.exp(m - m.max()) @ output],
+            "exp of m": [lambda m, total, output: np.exp(m) @ output / (np.exp(m) @ total)],
         },
     ),
 }

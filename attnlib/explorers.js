@@ -354,3 +354,164 @@ const projection = (root, data, labels) => {
   controls(root, el("div", {role: "group", "aria-label": labels.projections}, labels.projections, ...buttons));
   choose(asks);
 };
+
+/* == cache == */
+const cache = (root, data, labels) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const facts = root.querySelectorAll("dd");
+  const {values, places, cards} = data;
+  const sliders = {};
+  const of = (name) => values[name][places[name]];
+  const bytes = (kept) => 2 * of("layers") * kept * of("d_head") * of("size");
+
+  const draw = () => {
+    const groups = of("groups");
+    [of("heads"), groups, 1].forEach((kept, i) => {
+      const memory = (bytes(kept) * of("length") * of("batch")) / 2 ** 30;
+      rows[i].cells[1].textContent = kept;
+      rows[i].cells[2].textContent = memory.toFixed(3);
+      rows[i].querySelector("i").style.width = `${100 * Math.min(1, memory / cards[1])}%`;
+    });
+    root.querySelector("caption").textContent = say(labels.caption, of("heads"), cards[1]);
+    const token = bytes(groups);
+    const room = cards.map((card) => Math.floor((card * 2 ** 30) / (token * of("batch"))));
+    [token, ...room, of("heads") / groups].forEach((fact, i) => {
+      facts[i].textContent = fact.toLocaleString("en");
+    });
+  };
+  // There are never more key-value heads than query heads: one slider pushes the other.
+  const push = (name, place) => {
+    const input = sliders[name].querySelector("input");
+    input.value = place;
+    input.dispatchEvent(new Event("input"));
+  };
+
+  const names = {
+    heads: labels.heads,
+    groups: labels.groups,
+    d_head: labels.d_head,
+    layers: labels.layers,
+    length: labels.length,
+    batch: labels.batch,
+    size: labels.size,
+  };
+  for (const [name, text] of Object.entries(names)) {
+    sliders[name] = slider(text, values[name], places[name], (place) => {
+      places[name] = place;
+      if (places.groups > places.heads) push(name === "heads" ? "groups" : "heads", place);
+      draw();
+    });
+  }
+  controls(root, ...Object.values(sliders));
+  draw();
+};
+
+/* == costs == */
+const costs = (root, data, labels) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const facts = root.querySelectorAll("dd");
+  const counts = ["", " k", " M", " G", " T", " P", " E"];
+  const bytes = [" B", " KiB", " MiB", " GiB", " TiB", " PiB"];
+
+  const short = (x, base, units) => {
+    let size = 0;
+    for (; x >= base && size < units.length - 1; size++) x /= base;
+    const digits = size === 0 || x >= 100 ? 0 : x >= 10 ? 1 : 2;
+    return (Math.floor(x * 10 ** digits + 0.5) / 10 ** digits).toFixed(digits) + units[size];
+  };
+  // Layers until the last output sees the first of n tokens.
+  const reach = (n, grow) => {
+    let layers = 0;
+    for (let seen = 1; seen < n; layers++) seen = grow(seen);
+    return layers;
+  };
+
+  const draw = () => {
+    const [n, d, k] = [data.lengths, data.widths, data.kernels].map((numbers, i) => numbers[data.at[i]]);
+    const layer = 4 * n * d * d + 2 * n * n * d;
+    const table = [
+      [layer, 1, 1, 4 * (5 * n * d + 2 * n * n)],
+      [layer, 1, 1, 4 * (5 * n * d + n)],
+      [6 * n * d * d, n, n - 1, 4 * n * d],
+      [k * n * d * d, 1, reach(n, (seen) => seen + k - 1), 4 * n * d],
+    ];
+    rows.forEach((row, i) => table[i].forEach((x, c) => {
+      const cell = row.cells[c + 1];
+      cell.firstChild.data = c < 3 ? short(x, 1000, counts) : short(x, 1024, bytes);
+      cell.querySelector("i").style.width = `${(100 * Math.log(x)) / Math.log(Math.max(data.most[c], 2))}%`;
+    }));
+    facts[0].textContent = say(labels.percent, (Math.floor((1000 * n) / (n + 2 * d) + 0.5) / 10).toFixed(1));
+    facts[1].textContent = reach(n, (seen) => seen * k);
+  };
+  const move = (i) => (place) => {
+    data.at[i] = place;
+    draw();
+  };
+
+  controls(
+    root,
+    slider(labels.length, data.lengths, data.at[0], move(0)),
+    slider(labels.width, data.widths, data.at[1], move(1)),
+    slider(labels.kernel, data.kernels, data.at[2], move(2))
+  );
+  draw();
+};
+
+/* == heads == */
+const heads = (root, data, labels) => {
+  const rows = [...root.querySelectorAll("tbody tr")];
+  const facts = root.querySelectorAll("dd");
+  const askers = [...root.querySelectorAll("thead th")];
+  const tokens = askers.map((th) => th.textContent);
+  const buttons = tokens.map((token) => el("button", {type: "button"}, token));
+  const names = rows.slice(data.weights.length).map((row) => row.cells[0].textContent);
+  const boxes = data.weights.map(() => el("input", {type: "checkbox", checked: ""}));
+  const status = el("p", {role: "status"});
+  let asker = data.start;
+
+  const draw = () => {
+    const on = sum(boxes.map((box, i) => (box.checked ? 2 ** i : 0)));
+    data.weights.forEach((head, i) => {
+      rows[i].className = boxes[i].checked ? "" : "off";
+      head[asker].forEach((percent, j) => {
+        const cell = rows[i].cells[j + 1];
+        cell.textContent = percent;
+        shade(cell, boxes[i].checked ? percent / 100 : 0);
+      });
+    });
+    askers.forEach((th, j) => {
+      buttons[j].setAttribute("aria-pressed", j === asker);
+      for (const node of [th, ...rows.map((row) => row.cells[j + 1])]) node.classList.toggle("on", j === asker);
+    });
+    const said = names.map((name, r) => {
+      const row = rows[data.weights.length + r];
+      const answers = data.answers[r][on];
+      const right = data.right[r];
+      answers.forEach((answer, j) => {
+        const word = data.words[answer];
+        row.cells[j + 1].replaceChildren(answer === right[j] ? word : el("mark", {}, word));
+      });
+      facts[r].textContent = say(labels.right, answers.filter((a, j) => a === right[j]).length, tokens.length);
+      const form = answers[asker] === right[asker] ? labels.says : labels.wrong;
+      return say(form, name, data.words[answers[asker]], data.words[right[asker]]);
+    });
+    status.replaceChildren(...[say(labels.asks, tokens[asker]), ...said].map((text) => el("span", {}, text)));
+    root.querySelector("caption").textContent = say(labels.caption, tokens[asker]);
+  };
+
+  askers.forEach((th, j) => {
+    th.replaceChildren(buttons[j]);
+    for (const node of [th, ...rows.map((row) => row.cells[j + 1])]) {
+      for (const event of ["mouseenter", "focusin", "click"]) {
+        node.addEventListener(event, () => {
+          asker = j;
+          draw();
+        });
+      }
+    }
+  });
+  boxes.forEach((box) => box.addEventListener("change", draw));
+  controls(root, ...boxes.map((box, i) => el("div", {}, el("label", {}, box, say(labels.head, i)))));
+  root.append(status);
+  draw();
+};

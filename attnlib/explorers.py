@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from . import costs
 from .numpy_backend import causal_mask, softmax
 
 # Every word that a reader of an explorer sees, in one place for translators. {0}, {1} are filled in.
@@ -96,6 +97,51 @@ LABELS = {
         "asks": "asks",
         "query": "query",
         "looks": "looks at",
+    },
+    "cache": {
+        "caption": "Keys and values in memory, of {0} query heads; a full bar is {1} GiB",
+        "kind": "attention",
+        "all": "multi-head",
+        "some": "grouped",
+        "one": "multi-query",
+        "kept": "kept heads",
+        "memory": "GiB",
+        "heads": "query heads",
+        "groups": "key-value heads",
+        "d_head": "d_head",
+        "layers": "layers",
+        "length": "tokens",
+        "batch": "batch",
+        "size": "bytes a number",
+        "token": "bytes a token, grouped",
+        "room": "tokens that fit in {0} GiB, grouped",
+        "saved": "multi-head / grouped",
+    },
+    "costs": {
+        "caption": "One layer, one head, numbers of 4 bytes; bars on a logarithmic scale",
+        "layer": "layer",
+        "adds": "multiply-adds",
+        "steps": "steps",
+        "path": "path",
+        "memory": "memory",
+        "naive": "attention, naive",
+        "fused": "attention, fused",
+        "recurrent": "recurrent",
+        "convolution": "convolution",
+        "length": "tokens n",
+        "width": "features d",
+        "kernel": "kernel k",
+        "share": "quadratic share of attention",
+        "dilated": "path of a dilated convolution",
+        "percent": "{0} %",
+    },
+    "heads": {
+        "caption": "Where {0} looks, in percent, and the answers at all positions; wrong answers are underlined",
+        "head": "head {0}",
+        "right": "{0} of {1} right",
+        "asks": "{0} asks",
+        "says": "{0}: {1}",
+        "wrong": "{0}: {1} instead of {2}",
     },
 }
 
@@ -571,6 +617,64 @@ def _vector(x):
     return " ".join(str(int(n)) if n == int(n) else repr(float(n)) for n in x)
 
 
+# What the sliders of the cache explorer offer.
+CACHE = {
+    "heads": [2**i for i in range(8)],
+    "groups": [2**i for i in range(8)],
+    "d_head": [32, 64, 128, 256],
+    "layers": [1, 2, 4, 6, 12, 18, 24, 28, 32, 48, 60, 80, 96, 118, 126],
+    "length": [2**i for i in range(8, 21)],
+    "batch": [2**i for i in range(9)],
+    "size": [1, 2, 4],
+}
+
+
+def cache_explorer(*, heads=32, groups=8, d_head=128, layers=32, length=8192, batch=1, size=2, cards=(24, 80)):
+    """Memory of a decoder's keys and values: sliders for every factor, bars against the memory of a card.
+
+    The arguments are where the sliders start, each one of CACHE; `groups` counts key-value heads, `size` the bytes of a
+    number. cards: the memory of two cards in GiB, in rising order; a bar is full at the second.
+    """
+    words = LABELS["cache"]
+    given = {
+        "heads": heads, "groups": groups, "d_head": d_head, "layers": layers, "length": length, "batch": batch,
+        "size": size,
+    }  # fmt: skip
+    places = {}
+    for name, chosen in given.items():
+        if chosen not in CACHE[name]:
+            raise ValueError(f"{name} must be one of {CACHE[name]}, got {chosen!r}")
+        places[name] = CACHE[name].index(chosen)
+    if groups > heads:
+        raise ValueError(f"groups must be at most heads = {heads}, got {groups}")
+    cards, _ = _choices(cards, cards[0], "cards", "cards", 2)
+    if len(cards) != 2 or cards[0] <= 0:
+        raise ValueError(f"cards must hold two positive numbers, got {cards.tolist()}")
+    small, large = (int(c) if c == int(c) else c for c in cards.tolist())
+
+    def memory(kept):
+        return costs.kv_cache_bytes(batch, length, layers, kept, d_head, size) / 2**30
+
+    def half_up(x):  # as the script rounds: powers of 2 often lie halfway, and Python rounds those to even
+        return f"{math.floor(1000 * x + 0.5) / 1000:.3f}"
+
+    kinds = [(words["all"], heads), (words["some"], groups), (words["one"], 1)]
+    rows = [
+        (kind, [cell(str(kept)), cell(half_up(memory(kept))), bar(min(1, memory(kept) / large))])
+        for kind, kept in kinds
+    ]
+    token = costs.kv_cache_bytes(1, 1, layers, groups, d_head, size)
+    facts = [
+        (words["token"], f"{token:,}"),
+        *((words["room"].format(card), f"{math.floor(card * 2**30 / (token * batch)):,}") for card in (small, large)),
+        (words["saved"], f"{heads // groups}"),
+    ]
+    caption = words["caption"].format(heads, large)
+    static = table("list", caption, [words["kind"], words["kept"], words["memory"], ""], rows)
+    data = {"values": CACHE, "places": places, "cards": [small, large]}
+    return shell("cache", f"cache explorer: {heads} query heads", f"{static}{_facts(facts)}", data)
+
+
 def _out_of_place(said, target):
     """Positions of the words of `said` that are not in its longest common subsequence with `target`."""
     longest = [[0] * (len(target) + 1) for _ in range(len(said) + 1)]  # of said[i:] and target[j:]
@@ -592,3 +696,115 @@ def _out_of_place(said, target):
 def _marked_words(words, wrong):
     words = [html.escape(word) for word in words]
     return " ".join(f"<mark>{word}</mark>" if i in wrong else word for i, word in enumerate(words))
+
+
+def cost_explorer(lengths, widths, kernels, *, length, width, kernel):
+    """What four layers cost, as `costs` counts it: sliders for n tokens, d features and the k tokens of a kernel.
+
+    The sliders offer whole numbers, in rising order, and start at `length`, `width` and `kernel`.
+    """
+    words = LABELS["costs"]
+    given = {"lengths": (lengths, length), "widths": (widths, width), "kernels": (kernels, kernel)}
+    offered, places = {}, []
+    for name, (choices, chosen) in given.items():
+        choices, place = _choices(choices, chosen, name, name[:-1], 1)
+        if choices[0] < 2 or (choices % 1).any() or choices[-1] > 2**20:
+            raise ValueError(f"{name} must hold whole numbers from 2 to {2**20}, got {choices.tolist()}")
+        offered[name] = [int(n) for n in choices]
+        places.append(place)
+    n, d, k = (numbers[place] for numbers, place in zip(offered.values(), places, strict=True))
+    most = [max(column) for column in zip(*_costs(*(numbers[-1] for numbers in offered.values())), strict=True)]
+
+    kinds = [words[kind] for kind in ("naive", "fused", "recurrent", "convolution")]
+    units = (1000, _COUNTS), (1000, _COUNTS), (1000, _COUNTS), (1024, _BYTES)
+    rows = [
+        (kind, [_log_bar(_short(x, *unit), x, top) for x, top, unit in zip(row, most, units, strict=True)])
+        for kind, row in zip(kinds, _costs(n, d, k), strict=True)
+    ]
+    columns = [words[name] for name in ("layer", "adds", "steps", "path", "memory")]
+    share = math.floor(1000 * n / (n + 2 * d) + 0.5) / 10
+    facts = [
+        (words["share"], words["percent"].format(f"{share:.1f}")),
+        (words["dilated"], str(costs.path_length("convolution", n, k, dilated=True))),
+    ]
+    data = {**offered, "at": places, "most": most}
+    body = f"{table('list', words['caption'], columns, rows)}{_facts(facts)}"
+    return shell("costs", f"cost explorer: up to {offered['lengths'][-1]} tokens", body, data)
+
+
+def _costs(n, d, k):
+    """(multiply-adds, steps, path, bytes) of attention, naive and fused, of recurrence and of convolution."""
+    layer = costs.multiply_adds("projections", n, d) + costs.multiply_adds("attention", n, d)
+    adds = [layer, layer, costs.multiply_adds("recurrent", n, d), costs.multiply_adds("convolution", n, d, k)]
+    paths = [costs.path_length(kind, n) for kind in ("attention", "attention", "recurrent")]
+    tables = [costs.activation_bytes("attention", n, d, fused=fused) for fused in (False, True)]
+    return [
+        (adds[0], 1, paths[0], tables[0]),
+        (adds[1], 1, paths[1], tables[1]),
+        (adds[2], costs.sequential_steps("recurrent", n), paths[2], costs.activation_bytes("recurrent", n, d)),
+        (adds[3], 1, costs.path_length("convolution", n, k), costs.activation_bytes("convolution", n, d)),
+    ]
+
+
+_COUNTS = ("", " k", " M", " G", " T", " P", " E")
+_BYTES = (" B", " KiB", " MiB", " GiB", " TiB", " PiB")
+
+
+def _short(x, base, units):
+    """A count with three digits and a unit. Halves are rounded up, as explorers.js does it."""
+    size = 0
+    while x >= base and size < len(units) - 1:
+        x, size = x / base, size + 1
+    digits = 0 if size == 0 or x >= 100 else 1 if x >= 10 else 2
+    return f"{math.floor(x * 10**digits + 0.5) / 10**digits:.{digits}f}{units[size]}"
+
+
+def _log_bar(text, x, most):
+    """A cell with a number and, below it, a bar on a logarithmic scale from 1 to `most`."""
+    width = 100 * math.log(x) / math.log(max(most, 2))
+    return f'<td>{text}<b><i style="width:{width:.2f}%;background:{COLOR}"></i></b></td>'
+
+
+def heads_explorer(tokens, weights, answers, right, *, start=0):
+    """The heads of a trained model: point at a token to see where each head looks from there, switch heads off and on.
+
+    tokens (T,). weights (h, T, T): of each head, rows are queries. answers: {name of a relation: (2^h, T) labels}, what
+    the model says at each position; in row m the heads whose bit is set in m are on (bit 0 is head 0), so the last row
+    is the whole model. right: {name: (T,) labels}, the right answers. start: the position that asks first.
+    """
+    words = LABELS["heads"]
+    weights = to_numpy(weights, "weights")
+    if weights.ndim != 3 or weights.shape[1] != weights.shape[2] or not weights.size:
+        raise ValueError(f"weights must have shape (h, T, T), none of them 0, got {weights.shape}")
+    h, T, _ = weights.shape
+    weights = np.round(100 * np.clip(check_weights(weights.reshape(h * T, T)), 0, 1)).astype(int).reshape(h, T, T)
+    tokens = check_labels(tokens, T, "tokens")
+    if not isinstance(answers, dict) or not answers or not isinstance(right, dict) or set(answers) != set(right):
+        raise ValueError("answers and right must be dicts with the same names of relations, at least one")
+    for name, rows in answers.items():
+        if len(rows) != 2**h:
+            raise ValueError(f"answers[{name!r}] must hold one row for each set of {h} heads, {2**h}, got {len(rows)}")
+    if start not in range(T):
+        raise ValueError(f"start must be from 0 to {T - 1}, got {start!r}")
+
+    names = check_labels(answers, len(answers), "answers")
+    said = [[check_labels(row, T, "a row of answers") for row in answers[name]] for name in answers]
+    wanted = [check_labels(right[name], T, "a row of right") for name in answers]
+    rows = [(words["head"].format(i), [cell(str(p), p / 100) for p in weights[i, start]]) for i in range(h)]
+    facts = []
+    for name, sets, want in zip(names, said, wanted, strict=True):
+        good = [a == b for a, b in zip(sets[-1], want, strict=True)]
+        cells = [_marked_words([a], [] if ok else [0]) for a, ok in zip(sets[-1], good, strict=True)]
+        rows.append((name, [f"<td>{marked}</td>" for marked in cells]))
+        facts.append((name, words["right"].format(sum(good), T)))
+    every = list(dict.fromkeys(word for sets in [*said, wanted] for row in sets for word in row))
+    number = {word: i for i, word in enumerate(every)}
+    data = {
+        "words": every,
+        "weights": weights.tolist(),
+        "answers": [[[number[word] for word in row] for row in sets] for sets in said],
+        "right": [[number[word] for word in row] for row in wanted],
+        "start": start,
+    }
+    static = table("map", words["caption"].format(tokens[start]), ["", *tokens], rows)
+    return shell("heads", f"heads explorer: {h} heads, {T} tokens", f"{static}{_facts(facts)}", data)

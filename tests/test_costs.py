@@ -137,6 +137,43 @@ def test_path_length_of_the_others():
     assert costs.path_length("convolution", 1, 3) == 0
 
 
+def allocated(function):
+    """Bytes of all tensors that a call makes."""
+    with torch.profiler.profile(profile_memory=True) as profile:
+        function()
+    return sum(max(0, event.self_cpu_memory_usage) for event in profile.events())
+
+
+@pytest.mark.parametrize(("h", "dtype"), [(1, torch.float32), (3, torch.float32), (3, torch.float64)])
+def test_activations_are_what_pytorch_allocates(h, dtype):
+    W_q, W_k, W_v, W_o = torch.ones(4, D, D, dtype=dtype)
+    x = torch.ones(T, D, dtype=dtype)
+
+    def layer():
+        q, k, v = ((x @ W).reshape(T, h, D // h).transpose(0, 1) for W in (W_q, W_k, W_v))
+        mixed = torch.empty(T, h, D // h, dtype=dtype)
+        torch.matmul(torch.softmax(q @ k.mT, -1), v, out=mixed.transpose(0, 1))
+        return mixed.reshape(T, D) @ W_o
+
+    layer()
+    assert costs.activation_bytes("attention", T, D, h, bytes_per_number=dtype.itemsize) == allocated(layer)
+
+
+def test_activations_of_a_fused_kernel_grow_linearly():
+    """A number a query more than q, k, v and two outputs; the kernel of the CPU adds buffers that do not grow."""
+    n, d = 2048, 64
+    q, k, v = torch.ones(3, 1, 2, n, d // 2)
+    fused = allocated(lambda: attnlib.attention(q, k, v))
+    counted = costs.activation_bytes("attention", n, d, 2, fused=True) - 4 * 4 * n * d  # q, k, v and W_o are not in it
+    assert counted <= fused < costs.activation_bytes("attention", n, d, 2) / 10
+
+
+def test_activations_by_hand():
+    assert costs.activation_bytes("attention", 3, 10, 2) == 4 * (5 * 3 * 10 + 2 * 2 * 9)
+    assert costs.activation_bytes("attention", 3, 10, 2, fused=True, bytes_per_number=2) == 2 * (5 * 3 * 10 + 2 * 3)
+    assert costs.activation_bytes("recurrent", 3, 5) == costs.activation_bytes("convolution", 3, 5) == 4 * 3 * 5
+
+
 def test_works_without_torch():
     code = (
         "import sys; sys.modules['torch'] = None; from attnlib import costs\n"
@@ -177,6 +214,15 @@ BAD = {
     "dilated": (
         lambda: costs.path_length("recurrent", 3, dilated=True), ValueError,
         "dilated must be False for the kind 'recurrent', got True",
+    ),
+    "tables": (
+        lambda: costs.activation_bytes("recurrent", 3, 4, fused=True), ValueError,
+        "fused and num_heads must be False and 1 for the kind 'recurrent', got True and 1",
+    ),
+    "table-heads": (lambda: costs.activation_bytes("attention", 3, 4, 3), ValueError, "num_heads must divide d = 4"),
+    "table-kind": (
+        lambda: costs.activation_bytes("mlp", 3, 4), ValueError,
+        "kind must be one of 'attention', 'recurrent', 'convolution', got 'mlp'",
     ),
     "dilated-flag": (
         lambda: costs.path_length("convolution", 3, 2, dilated=1), TypeError,

@@ -57,8 +57,8 @@ def test_an_answer_in_torch_passes(capsys, number):
     right = EXERCISES[number].right
 
     def on_tensors(*arguments):
-        assert all(isinstance(x, (torch.Tensor, float)) for x in arguments)
-        arrays = (x if isinstance(x, float) else x.numpy() for x in arguments)
+        assert all(isinstance(x, (torch.Tensor, float, int)) for x in arguments)
+        arrays = (x.numpy() if isinstance(x, torch.Tensor) else x for x in arguments)
         return torch.tensor(right(*arrays), requires_grad=True)
 
     assert "correct" in verdict(capsys, number, on_tensors)

@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib import corpus, explorers
+from attnlib import corpus, costs, explorers
 from attnlib.explorers import (
     alignment_explorer,
     attention_explorer,
+    cache_explorer,
+    cost_explorer,
+    heads_explorer,
     kernel_explorer,
     mask_explorer,
     projection_explorer,
@@ -49,6 +52,10 @@ PAIRS = [corpus.RUNNING_EXAMPLE, corpus.parse("le chat dort")]
 
 def translations(pairs=PAIRS, said=SAID, **settings):
     return translation_explorer(pairs, said, **settings)
+
+
+def cost(lengths=(16, 128, 4096), widths=(8, 64), kernels=(2, 3, 7), length=4096, width=64, kernel=3):
+    return cost_explorer(lengths, widths, kernels, length=length, width=width, kernel=kernel)
 
 
 EXPLORERS = {
@@ -93,9 +100,31 @@ def softmax(scores):
         return np.nan_to_num(e / e.sum(axis=-1, keepdims=True))
 
 
+LOOKS, LETTERS = softmax(np.random.default_rng(8).normal(size=(3, 5, 5)) * 2), list("kdbrw")
+RIGHT = {"previous": list("wkdbr"), "mirrored": list("wrbdk")}
+
+
+def said(m):
+    """What a model says with the heads in m: the first wrong answers go when more heads are on."""
+    on = bin(m).count("1")
+    return {
+        "previous": ["z"] * (3 - on) + RIGHT["previous"][3 - on :],
+        "mirrored": RIGHT["mirrored"][:on] + ["y"] * (5 - on),
+    }
+
+
+def heads(answers=None, right=RIGHT, tokens=LETTERS, weights=LOOKS, **settings):
+    answers = {name: [said(m)[name] for m in range(8)] for name in RIGHT} if answers is None else answers
+    return heads_explorer(tokens, weights, answers, right, **settings)
+
+
+EXPLORERS["heads"] = heads
+EXPLORERS["evil heads"] = lambda: heads({EVIL[0]: [EVIL] * 8}, {EVIL[0]: EVIL[::-1]}, EVIL)
 WEIGHTS, LINKS = softmax(RNG.normal(size=(13, 12))), [(0, 0), (1, 2), (2, 1), (11, 11), (12, 11)]
 EXPLORERS["alignment"] = lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LINKS)
+EXPLORERS["costs"] = cost
 EXPLORERS["evil alignment"] = lambda: alignment_explorer(softmax(np.eye(5)), EVIL, EVIL)
+EXPLORERS["cache"] = cache_explorer
 every_explorer = pytest.mark.parametrize("name", EXPLORERS)
 
 
@@ -317,6 +346,65 @@ def test_right_words_are_a_longest_common_subsequence():
         assert not any(all(word in rest for word in some) for some in longer for rest in [iter(target)])
 
 
+@pytest.mark.parametrize("batch", [1, 16])
+def test_the_cache_table_holds_the_bytes_of_three_kinds_of_attention(batch):
+    page = Reader(cache_explorer(heads=64, groups=4, d_head=32, layers=80, length=2048, batch=batch, size=1).html)
+    gib = [costs.kv_cache_bytes(batch, 2048, 80, g, 32, 1) / 2**30 for g in (64, 4, 1)]
+    assert [text for text in page.of("td") if text] == [
+        text for g, memory in zip("64 4 1".split(), gib, strict=True) for text in (g, f"{memory:.3f}")
+    ]
+    widths = [float(style.split("width:")[1].split("%")[0]) for tag, style in styles(page) if tag == "i"]
+    assert widths == pytest.approx([100 * memory / 80 for memory in gib], abs=0.005)
+    token = costs.kv_cache_bytes(1, 1, 80, 4, 32, 1)
+    room = [f"{card * 2**30 // (token * batch):,}" for card in (24, 80)]
+    assert page.of("dd") == [f"{token:,}", *room, "16"]
+    assert page.of("caption") == ["Keys and values in memory, of 64 query heads; a full bar is 80 GiB"]
+
+
+def test_a_cache_larger_than_the_card_fills_its_bar():
+    page = Reader(cache_explorer(batch=256, cards=(8, 12.5)).html)
+    assert next(style for tag, style in styles(page) if tag == "i").startswith("width:100.00%")
+    assert page.of("caption")[0].endswith("12.5 GiB")
+
+
+def test_half_a_thousandth_of_a_gib_is_rounded_up():
+    page = Reader(cache_explorer(layers=1, length=4096).html)  # 1/16 GiB
+    assert "0.063" in page.of("td")
+
+
+def styles(page):
+    return [(tag, attributes.get("style", "")) for tag, attributes in page.tags]
+
+
+@pytest.mark.parametrize("given", [np.asarray, torch.tensor, list], ids=["numpy", "torch", "list"])
+@pytest.mark.parametrize("start", [0, 3])
+def test_the_heads_start_with_the_whole_model(given, start):
+    page = Reader(heads(weights=given(LOOKS), start=start).html)
+    assert page.of("th") == [*LETTERS, "head 0", "head 1", "head 2", "previous", "mirrored"]
+    percents = np.round(100 * LOOKS[:, start]).astype(int)
+    texts = [text for text in page.of("td") if text]
+    assert texts[:15] == [str(p) for p in percents.ravel()]
+    assert [shade for shade in page.shades if shade][:15] == [
+        f"background:#2a78d6{round(1.44 * p):02x}" for p in percents.ravel()
+    ]
+    assert texts[15:] == [*RIGHT["previous"], *RIGHT["mirrored"][:3]]  # and two wrong ones, which are marked
+    assert page.of("dd") == ["5 of 5 right", "3 of 5 right"]
+    assert page.of("caption")[0].startswith(f"Where {LETTERS[start]} looks")
+    html = heads(weights=given(LOOKS), start=start).html
+    assert re.findall("<mark>(.)</mark>", html) == ["y", "y"]
+
+
+def test_the_heads_carry_the_answers_of_every_set_of_heads():
+    page = heads(weights=LOOKS + 1e-9).html
+    assert page == heads().html
+    data, _words = json.loads(re.search(r"heads,\.\.\.(\[.*\])\);\}\)\(\);</script>", page)[1])
+    assert data["weights"] == np.round(100 * LOOKS).astype(int).tolist()
+    for r, name in enumerate(RIGHT):
+        assert [data["words"][i] for i in data["right"][r]] == RIGHT[name]
+        for m in range(8):
+            assert [data["words"][i] for i in data["answers"][r][m]] == said(m)[name]
+
+
 # --- how it is packed ---
 
 
@@ -424,6 +512,12 @@ def test_other_content_has_another_id():
         projection(chosen="hand-made"),
         projection(FRENCH[:4]),
         projection(projections={name: pair[::-1] for name, pair in VIEWS.items()}),
+        cache_explorer(),
+        cache_explorer(batch=2),
+        cache_explorer(cards=(16, 80)),
+        heads(),
+        heads(start=1),
+        heads(weights=LOOKS[:, ::-1]),
     ]
     assert len({re.search('id="(.*?)"', page.html)[1] for page in pages}) == len(pages)
 
@@ -442,8 +536,13 @@ def test_sizes_in_bytes():
     assert len(projection(words, eight).html.encode()) < 10_000
     many = translations([corpus.RUNNING_EXAMPLE] * 40, {name: [ENGLISH + FRENCH] * 40 for name in ("one", "two")})
     assert len(many.html.encode()) < 20_000
+    four = softmax(RNG.normal(size=(4, 12, 12)))
+    answers = {name: [list("abcdefghijkl")] * 16 for name in ("previous", "mirrored")}
+    page = heads_explorer(FRENCH, four, answers, dict.fromkeys(answers, FRENCH))
+    assert len(page.html.encode()) < 15_000
     ten = np.round(np.linspace(140.1, 204.9, 10), 1)
     widths, names = [0.5, 1, 2, 3, 5, 8, 12, 20, 40], ("height (cm)", "mass (kg)")
+    assert len(cache_explorer().html.encode()) < 10_000
     page = kernel_explorer(ten, ten / 3, QUERIES, widths, query=178, width=5, labels=(words * 2)[:10], names=names)
     assert len(page.html.encode()) < 10_000
 
@@ -458,6 +557,8 @@ def test_jupyter_shows_the_html_and_a_short_name():
     assert repr(EXPLORERS["mask"]()) == "<mask explorer: 4 queries x 5 keys>"
     assert repr(projection()) == "<projection explorer: 4 words, 2 projections>"
     assert repr(translations()) == "<translation explorer: 2 sentences, 2 models>"
+    assert repr(cache_explorer()) == "<cache explorer: 32 query heads>"
+    assert repr(heads()) == "<heads explorer: 3 heads, 5 tokens>"
 
 
 def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
@@ -468,9 +569,9 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
     }
     monkeypatch.setattr(explorers, "LABELS", translated)
     pages = {"attention": attention_explorer(BLOCKED), "scaling": scaling_explorer(Q, K), "kernel": kernel()}
-    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations()}
-    pages |= {"mask": EXPLORERS["mask"]()}
-    pages["projection"] = projection()
+    pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations(), "projection": projection()}
+    pages |= {"mask": EXPLORERS["mask"](), "cache": cache_explorer(), "costs": cost()}
+    pages["heads"] = heads()
     assert set(pages) == set(translated)
     for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
@@ -484,6 +585,42 @@ def test_no_torch_and_no_matplotlib_are_imported():
         "assert not {'torch', 'matplotlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_cost_table_starts_with_the_counts():
+    """4096 tokens, 64 features, a kernel of 3, by hand."""
+    page = Reader(cost().html)
+    assert page.of("th")[5:] == ["attention, naive", "attention, fused", "recurrent", "convolution"]
+    layer = 4 * 4096 * 64**2 + 2 * 4096**2 * 64
+    assert layer == 2_214_592_512
+    assert [text for text in page.of("td") if text] == [
+        *("2.21 G", "1", "1", "133 MiB"),  # 4 (5 n d + 2 n^2) bytes
+        *("2.21 G", "1", "1", "5.02 MiB"),  # 4 (5 n d + n)
+        *("101 M", "4.10 k", "4.10 k", "1.00 MiB"),
+        *("50.3 M", "1", "2.05 k", "1.00 MiB"),
+    ]
+    assert page.of("dd") == ["97.0 %", "8"]  # 4096 / (4096 + 128); 3^8 = 6561
+
+
+def test_the_bars_of_costs_are_logarithmic():
+    widths = [float(width) for width in re.findall(r"width:([\d.]+)%", cost(length=128, width=8).html)]
+    assert len(widths) == 16
+    most = np.log([2_214_592_512, 4096, 4095, 4 * (5 * 4096 * 64 + 2 * 4096**2)])
+    here = np.log([4 * 128 * 64 + 2 * 128**2 * 8, 1, 1, 4 * (5 * 128 * 8 + 2 * 128**2)])
+    assert widths[:4] == pytest.approx(100 * here / most, abs=0.01)
+    assert widths[9] == pytest.approx(100 * np.log(128) / np.log(4096), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("x", "base", "want"),
+    [
+        (0, 1000, "0"), (1, 1000, "1"), (999, 1000, "999"), (1000, 1000, "1.00 k"), (1125, 1000, "1.13 k"),
+        (99_949, 1000, "99.9 k"), (123_456, 1000, "123 k"), (10**12, 1000, "1.00 T"), (1023, 1024, "1023 B"),
+        (1024, 1024, "1.00 KiB"), (2**30 + 2**27, 1024, "1.13 GiB"),
+    ],
+)  # fmt: skip
+def test_counts_have_three_digits_and_halves_are_rounded_up(x, base, want):
+    assert explorers._short(x, base, explorers._COUNTS if base == 1000 else explorers._BYTES) == want
 
 
 # --- bad input ---
@@ -567,6 +704,27 @@ BAD = {
     "five words": (lambda: projection(FRENCH[:5]), "words must hold 4 labels, got 5"),
     "asks": (lambda: projection(asks=4), "asks must be from 0 to 3, got 4"),
     "chosen": (lambda: projection(chosen="all"), "chosen must be one of the projections, none, hand-made, got 'all'"),
+    "layers": (lambda: cache_explorer(layers=3), r"layers must be one of \[1, 2, 4, .*\], got 3"),
+    "groups": (lambda: cache_explorer(heads=8, groups=16), "groups must be at most heads = 8, got 16"),
+    "one card": (lambda: cache_explorer(cards=[24]), r"cards must hold at least 2 numbers .*, got \[24.0\]"),
+    "three cards": (lambda: cache_explorer(cards=[8, 24, 80]), r"cards must hold two positive numbers, got \[8.0"),
+    "no memory": (lambda: cache_explorer(cards=[0, 80]), r"cards must hold two positive numbers, got \[0.0, 80.0\]"),
+    "whole": (lambda: cost(lengths=(16.5, 32), length=32), r"lengths must hold whole numbers .* got \[16.5, 32.0\]"),
+    "one token": (lambda: cost(lengths=(1, 16), length=16), "lengths must hold whole numbers from 2 to 1048576, got"),
+    "many tokens": (lambda: cost(lengths=(2, 2**21), length=2), "lengths must hold whole numbers from 2 to 1048576"),
+    "no kernel": (lambda: cost(kernel=5), "kernel must be one of kernels, 2 to 7, got 5"),
+    "one head": (lambda: heads(weights=LOOKS[0]), r"weights must have shape \(h, T, T\).*got \(5, 5\)"),
+    "not square": (lambda: heads(weights=LOOKS[:, :4]), r"weights must have shape \(h, T, T\).*got \(3, 4, 5\)"),
+    "raw scores": (lambda: heads(weights=LOOKS * 9), "weights must lie from 0 to 1"),
+    "tokens": (lambda: heads(tokens=FRENCH), "tokens must hold 5 labels, got 12"),
+    "sets": (
+        lambda: heads({n: [LETTERS] * 7 for n in RIGHT}),
+        r"answers\['previous'\] .* each set of 3 heads, 8, got 7",
+    ),
+    "relations": (lambda: heads({"next": [LETTERS] * 8}), "answers and right must be dicts with the same names"),
+    "answers": (lambda: heads({n: [LETTERS[:4]] * 8 for n in RIGHT}), "a row of answers must hold 5 labels, got 4"),
+    "right": (lambda: heads(right=dict.fromkeys(RIGHT, LETTERS[:2])), "a row of right must hold 5 labels, got 2"),
+    "first asker": (lambda: heads(start=5), "start must be from 0 to 4, got 5"),
     "pupils": (lambda: kernel(labels=FRENCH), "labels must hold 5 labels, got 12"),
 }
 

@@ -1,6 +1,7 @@
 """The interactive figures in a real browser: every number read back equals NumPy's, by mouse, keyboard and touch."""
 
 import re
+from decimal import ROUND_HALF_UP, Decimal
 from html import escape
 
 import numpy as np
@@ -9,10 +10,16 @@ from axe_playwright_python.sync_playwright import Axe
 from browser import launched
 from playwright.sync_api import expect
 
+from attnlib import costs
 from attnlib.corpus import RUNNING_EXAMPLE, parse
+from attnlib.costs import kv_cache_bytes
 from attnlib.explorers import (
+    CACHE,
     alignment_explorer,
     attention_explorer,
+    cache_explorer,
+    cost_explorer,
+    heads_explorer,
     kernel_explorer,
     mask_explorer,
     projection_explorer,
@@ -47,12 +54,21 @@ SAID = {
     "attention": [list(pair.target) for pair in PAIRS],
 }
 TRANSLATIONS = translation_explorer(PAIRS, SAID, start=2)
+LETTERS = list("kdbrwmxacqjf")
+LOOKS = np.exp(RNG.normal(size=(3, 12, 12)) * 3)
+LOOKS /= LOOKS.sum(axis=-1, keepdims=True)
+RIGHT = {"previous": [LETTERS[i - 1] for i in range(12)], "mirrored": LETTERS[::-1]}
+ANSWERS = {name: [[a if RNG.random() < 0.5 else "z" for a in RIGHT[name]] for _ in range(8)] for name in RIGHT}
+HEADS = heads_explorer(LETTERS, LOOKS, ANSWERS, RIGHT, start=3)
 MASK = mask_explorer(4, 5, 3)
 VIEWS = {
     "none": np.round(RNG.normal(size=(2, 4, 6)), 4),
     "hand-made": RNG.integers(-2, 3, size=(2, 4, 3)).astype(float),
 }
 PROJECTION = projection_explorer(ENGLISH[:4], VIEWS, asks=2, chosen="hand-made")
+MEMORY = cache_explorer()
+LENGTHS, SIZES_D, KERNELS = [2**i for i in range(4, 18)], [2**i for i in range(4, 14)], [2, 3, 5, 9, 31]
+COSTS = cost_explorer(LENGTHS, SIZES_D, KERNELS, length=4096, width=64, kernel=3)
 EACH_KIND = {
     "attention": ATTENTION,
     "scaling": SCALING,
@@ -61,6 +77,9 @@ EACH_KIND = {
     "translations": TRANSLATIONS,
     "projection": PROJECTION,
     "mask": MASK,
+    "cache": MEMORY,
+    "costs": COSTS,
+    "heads": HEADS,
 }
 EVERY = EACH_KIND | {"masked": MASKED, "running": RUNNING}
 ONE = scaling_explorer(Q, K[:1])
@@ -509,6 +528,160 @@ def test_projection_by_keyboard_and_touch(show):
     check_projection(page, "hand-made", 1)
 
 
+# --- cache ---
+
+
+def check_cache(root, *, heads=32, groups=8, d_head=128, layers=32, length=8192, batch=1, size=2):
+    """The table, the bars and the facts, all as attnlib.costs counts them."""
+    gib = [kv_cache_bytes(batch, length, layers, g, d_head, size) / 2**30 for g in (heads, groups, 1)]
+    shown = [str(Decimal(m).quantize(Decimal("0.001"), ROUND_HALF_UP)) for m in gib]
+    kept = [text for text in cells(root) if text]
+    assert kept == [text for g, m in zip((heads, groups, 1), shown, strict=True) for text in (str(g), m)]
+    filled = root.locator("tbody i").evaluate_all("bars => bars.map(b => parseFloat(b.style.width))")
+    assert filled == pytest.approx([100 * min(1, m / 80) for m in gib], abs=0.01)
+    token = kv_cache_bytes(1, 1, layers, groups, d_head, size)
+    room = [card * 2**30 // (token * batch) for card in (24, 80)]
+    assert root.locator("dd").all_inner_texts() == [f"{n:,}" for n in (token, *room, heads // groups)]
+    assert f"of {heads} query heads" in root.locator("caption").inner_text()
+
+
+SLIDERS = {"d_head": "d_head", "layers": "layers", "length": "tokens", "batch": "batch", "size": "bytes a number"}
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_every_factor_of_the_cache(show, frame):
+    page = show(MEMORY, frame=frame)
+    check_cache(page)
+    now = {}
+    for place, (factor, name) in enumerate(SLIDERS.items()):  # each to another place than it started from
+        now[factor] = CACHE[factor][place % len(CACHE[factor])]
+        page.get_by_role("slider", name=name).fill(str(place % len(CACHE[factor])))
+        check_cache(page, **now)
+
+
+def test_there_are_never_more_key_value_heads_than_query_heads(show):
+    page = show(MEMORY)
+    heads, groups = (page.get_by_role("slider", name=name, exact=True) for name in ("query heads", "key-value heads"))
+    groups.fill("4")
+    check_cache(page, groups=16)
+    heads.fill("2")  # pushes the groups down
+    check_cache(page, heads=4, groups=4)
+    assert groups.get_attribute("aria-valuetext") == "4"
+    groups.fill("7")  # pushes the heads up
+    check_cache(page, heads=128, groups=128)
+    assert heads.get_attribute("aria-valuetext") == "128"
+    heads.press("ArrowLeft")
+    check_cache(page, heads=64, groups=64)
+
+
+# --- costs ---
+
+UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+UNITS |= {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def check_costs(root, n, d, k):
+    """Every number to three digits, and every bar, is what `costs` counts."""
+    layer = costs.multiply_adds("projections", n, d) + costs.multiply_adds("attention", n, d)
+    want = [
+        [layer, 1, 1, costs.activation_bytes("attention", n, d)],
+        [layer, 1, 1, costs.activation_bytes("attention", n, d, fused=True)],
+        [costs.multiply_adds("recurrent", n, d), n, costs.path_length("recurrent", n), 4 * n * d],
+        [costs.multiply_adds("convolution", n, d, k), 1, costs.path_length("convolution", n, k), 4 * n * d],
+    ]
+    shown = [text.split() for text in cells(root)]
+    shown = [float(number) * UNITS["".join(unit)] for number, *unit in shown]
+    assert np.reshape(shown, (4, 4)) == pytest.approx(np.array(want), rel=0.005)
+    bars = root.locator("tbody i").evaluate_all("bars => bars.map(bar => parseFloat(bar.style.width))")
+    attention = 4 * 2**17 * 2**26 + 2 * 2**34 * 2**13
+    most = [max(attention, 31 * 2**17 * 2**26), 2**17, 2**17 - 1, 4 * (5 * 2**30 + 2 * 2**34)]
+    assert np.reshape(bars, (4, 4)) == pytest.approx(100 * np.log(want) / np.log(most), abs=0.02)
+    share = float(root.locator("dd").nth(0).inner_text().removesuffix(" %"))
+    assert share == pytest.approx(100 * costs.multiply_adds("attention", n, d) / layer, abs=0.0501)
+    assert root.locator("dd").nth(1).inner_text() == str(costs.path_length("convolution", n, k, dilated=True))
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_length_width_and_kernel(show, frame):
+    page = show(COSTS, frame=frame)
+    check_costs(page, 4096, 64, 3)
+    for i, (n, d, k) in enumerate([(16, 16, 2), (131072, 8192, 31), (1024, 512, 9), (64, 128, 5)]):
+        page.get_by_role("slider", name="tokens n").fill(str(LENGTHS.index(n)))
+        page.get_by_role("slider", name="features d").fill(str(SIZES_D.index(d)))
+        page.get_by_role("slider", name="kernel k").fill(str(KERNELS.index(k)))
+        assert page.locator(".controls span").all_inner_texts() == [str(n), str(d), str(k)], i
+        check_costs(page, n, d, k)
+
+
+def test_costs_by_keyboard(show):
+    page = show(COSTS)
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowRight")
+    check_costs(page, 8192, 64, 3)
+    page.keyboard.press("Home")
+    page.keyboard.press("Tab")
+    page.keyboard.press("End")
+    check_costs(page, 16, 8192, 3)
+
+
+# --- heads ---
+
+
+def check_heads(root, asker, on):
+    """Weights of the asker, heads that are off, answers of this set of heads, facts and status: as NumPy has them."""
+    percents = np.round(100 * LOOKS[:, asker]).astype(int)
+    m = sum(2**i for i in on)
+    rows = [[str(p) for p in row] for row in percents] + [ANSWERS[name][m] for name in RIGHT]
+    assert np.reshape(cells(root), (5, 12)).tolist() == rows
+    shades = [rgba(style) for style in root.locator("tbody tr").locator("td[style]").evaluate_all(STYLES)]
+    want = [(42, 120, 214, 1.44 * p / 255 if i // 12 in on else 0) for i, p in enumerate(percents.ravel())]
+    assert np.array(shades) == pytest.approx(np.array(want), abs=0.01)
+    struck = root.locator("tbody tr").evaluate_all("rows => rows.map(r => getComputedStyle(r).textDecorationLine)")
+    assert struck == ["none" if i in on or i > 2 else "line-through" for i in range(5)]
+    wrong = [a for name in RIGHT for a, b in zip(ANSWERS[name][m], RIGHT[name], strict=True) if a != b]
+    assert root.locator("mark").all_inner_texts() == wrong
+    counts = [sum(a == b for a, b in zip(ANSWERS[name][m], RIGHT[name], strict=True)) for name in RIGHT]
+    assert root.locator("dd").all_inner_texts() == [f"{n} of 12 right" for n in counts]
+    lines = [f"{LETTERS[asker]} asks"]
+    for name in RIGHT:
+        a, b = ANSWERS[name][m][asker], RIGHT[name][asker]
+        lines.append(f"{name}: {a}" if a == b else f"{name}: {a} instead of {b}")
+    expect(root.get_by_role("status").locator("span")).to_have_text(lines)
+    assert root.locator("caption").inner_text().startswith(f"Where {LETTERS[asker]} looks")
+    pressed = root.locator("thead button").evaluate_all("nodes => nodes.map(n => n.getAttribute('aria-pressed'))")
+    assert pressed == ["true" if i == asker else "false" for i in range(12)]
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_point_at_a_token_and_switch_heads(show, frame):
+    page = show(HEADS, frame=frame)
+    check_heads(page, 3, {0, 1, 2})
+    page.locator("thead th").nth(7).hover()
+    check_heads(page, 7, {0, 1, 2})
+    page.get_by_role("checkbox", name="head 1").uncheck()
+    check_heads(page, 7, {0, 2})
+    page.locator("tbody tr").nth(4).locator("td").nth(10).hover()
+    check_heads(page, 10, {0, 2})
+    page.get_by_role("checkbox", name="head 0").uncheck()
+    page.get_by_role("checkbox", name="head 2").uncheck()
+    check_heads(page, 10, set())
+    page.get_by_role("checkbox", name="head 1").check()
+    check_heads(page, 10, {1})
+
+
+def test_heads_by_keyboard(show):
+    page = show(HEADS)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Space")
+    check_heads(page, 3, {1, 2})
+    for _ in range(4):
+        page.keyboard.press("Tab")
+    assert page.locator(":focus").inner_text() == LETTERS[0]
+    check_heads(page, 0, {1, 2})
+    page.keyboard.press("Tab")
+    check_heads(page, 1, {1, 2})
+
+
 # --- many on a page, and none of the scripts ---
 
 
@@ -600,6 +773,7 @@ def test_styles_of_the_page_change_nothing(show):
     for styles in ("", HOST):
         page = show(*EACH_KIND.values(), styles=styles)
         kinds = "svg, text, caption, tr, td, th, tbody i, dt, dd, mark, button, input, label, [role=status], "
+        kinds = "svg, text, caption, tr, td, th, tbody i, tbody b, dt, dd, mark, button, input, label, [role=status], "
         nodes = page.locator(kinds + ".words, .words *")
         states.append(
             np.array(nodes.evaluate_all(
