@@ -23,7 +23,7 @@ VERDICTS = {
     "no function": "The answer must be a function, got {kind}.",
     "no value": "The answer must be a number or an array, got {kind}.",
     "raised": "The function raised {error}.",
-    "broadcast": "The function raised {error}. Did the sum keep its axis (keepdims=True)?",
+    "broadcast": "The function raised {error}. Print both shapes. Did a sum lose its axis (keepdims=True)?",
     "no numbers": "The function must return numbers, got {kind}.",
     "shape": "The result has shape {got}, expected {expected}.",
     "changes input": "The function changes its input. Work on a copy.",
@@ -76,6 +76,7 @@ VERDICTS = {
     "swapped": "The rows are keys. Each row must be a query, each column a key.",
     "pads count": "The padding still has a say: its scores must not enter the softmax.",
     "pads at 0": "The padding got a score of 0, and 0 is a score like any other. It must be -inf.",
+    "not low enough": "Some scores are lower than the number in place of a masked one. It must be -inf.",
     "not shared out": "The weights that are left do not sum to 1. Mask the scores, before the softmax.",
     "mask reversed": "The mask is the wrong way around: only the padding has a say.",
     "one too many": "The mask lets one pad in: positions count from 0, so a real one is below its length.",
@@ -93,12 +94,15 @@ VERDICTS = {
     "no tanh": "This is linear. The tanh around the product is missing.",
     "tanh first": "The tanh is taken before the product. It comes last: tanh([c_t; s_t] W_c).",
     "over states": "The weights of the states of one sentence sum to 1. Each state must have a budget of its own.",
+    "over batch": "The weights of different sentences sum to 1. Each state must have a budget of its own.",
     "no window": "All positions get a weight. Those farther than D from p must get 0.",
     "scores to 0": "A score of 0 is no weight of 0. Outside of the window the score must be -inf.",
     "window late": "The softmax runs over all positions. Before the Gaussian, the window alone must sum to 1.",
     "no Gaussian": "The Gaussian around p is missing.",
     "sum to 1": "Leave the weights as they are after the Gaussian: they sum to less than 1.",
     "wide Gaussian": "The standard deviation is D / 2, not D.",
+    "no square": "The standard deviation must be squared: 2 * (D / 2)**2.",
+    "no D in it": "The width of the Gaussian must depend on D: its standard deviation is D / 2.",
     "narrow window": "The positions at a distance of exactly D are inside of the window.",
     "whole p": "p need not be whole. Do not round it.",
     # chapter 05
@@ -489,19 +493,19 @@ def _longer(feature):
 
 
 def _inputs_04():
-    """Pairwise different sizes; for the window a p between two positions, and one that is whole."""
+    """Pairwise different sizes; for the window a p between two positions, one that is whole, and a D with D / 2 > 1."""
     rng = np.random.default_rng(4)
-    general = tuple(rng.normal(size=shape) for shape in ((2, 5), (3, 4), (5, 4)))
-    state = tuple(rng.normal(size=shape) for shape in ((2, 3), (2, 4), (7, 4)))
+    general = tuple(rng.normal(size=shape) for shape in ((6, 2, 5), (6, 3, 4), (5, 4)))
+    state = tuple(rng.normal(size=shape) for shape in ((6, 2, 3), (6, 2, 4), (7, 4)))
     batch = tuple(rng.normal(size=shape) for shape in ((2, 3, 5), (2, 4, 5)))
-    return general, state, batch, (rng.normal(size=(2, 7)), np.array([2.7, 4.0]), 2.0)
+    return general, state, batch, (rng.normal(size=(2, 7)), np.array([2.7, 4.0]), 3.0)
 
 
 _GENERAL, _STATE, _BATCH, _WINDOW = _inputs_04()
 
 
 def _general(then=softmax, scale=1.0):
-    return lambda s, h, W_a: then(s @ W_a @ h.T * scale) @ h
+    return lambda s, h, W_a: then(s @ W_a @ h.swapaxes(-1, -2) * scale) @ h
 
 
 def _attentional(c, s, W_c):
@@ -537,17 +541,23 @@ def _unit_rows(weights):
 def _inputs_03():
     """Pairwise different sizes; lengths that differ, and scores that are mostly negative, so that padding wins."""
     rng = np.random.default_rng(3)
-    additive = tuple(rng.normal(size=shape) for shape in ((2, 3), (4, 5), (3, 6), (5, 6), (6,)))
+    additive = tuple(rng.normal(size=shape) for shape in ((7, 2, 3), (7, 4, 5), (3, 6), (5, 6), (6,)))
     scores, h = rng.normal(size=(3, 4)) - 1, rng.normal(size=(3, 4, 5))
-    masked = rng.normal(size=(3, 2, 4)) - 1, (np.arange(4) < np.array([[2], [3], [1]]))[:, None, :]
-    return additive, (scores, h, np.array([2, 3, 1])), masked, (*additive, rng.normal(size=(2, 4)))
+    real = np.repeat((np.arange(4) < np.array([[2], [3], [1]]))[:, None], 2, axis=1)  # (3, 2, 4)
+    masked = rng.normal(size=(3, 2, 4)) - 1, real
+    return additive, (scores, h, np.array([2, 3, 1])), masked, (*additive, rng.normal(size=(7, 2, 4)))
 
 
 _ADDITIVE, _STEP, _MASKED, _ADDITIVE_BACK = _inputs_03()
 
 
-def _joined(q, k, W_a, U_a):
-    return (q @ W_a)[:, None] + (k @ U_a)[None]  # (T_q, T_k, d_att)
+def _lower(scores, *rest):
+    """The same input with scores that lie far below 0, which softmax does not see: a mask of -100 is not low enough."""
+    return scores - 500, *rest
+
+
+def _joined(q, k, W_a, U_a, bend=lambda x: x):
+    return bend(q @ W_a)[..., :, None, :] + bend(k @ U_a)[..., None, :, :]  # (B, T_q, T_k, d_att)
 
 
 def _step(weigh):
@@ -563,9 +573,9 @@ def _filled(fill):
     return lambda scores, real: softmax(np.where(real, scores, fill))
 
 
-def _key_gradient(delta, then=lambda d, U_a: d.sum(axis=0) @ U_a.T):
+def _key_gradient(delta, then=lambda d, U_a: d.sum(axis=-3) @ U_a.T):
     """The gradient at the keys, with a delta that is a function of what enters the tanh, v_a and g."""
-    return lambda q, k, W_a, U_a, v_a, g: then(delta(_joined(q, k, W_a, U_a), v_a, g[:, :, None]), U_a)
+    return lambda q, k, W_a, U_a, v_a, g: then(delta(_joined(q, k, W_a, U_a), v_a, g[..., None]), U_a)
 
 
 def _delta(x, v_a, g):
@@ -1008,20 +1018,21 @@ EXERCISES = {
         inputs=(_ADDITIVE,),
         mistakes={
             "no bend": [lambda q, k, W_a, U_a, v_a: _joined(q, k, W_a, U_a) @ v_a],
-            "two tanh": [lambda q, k, W_a, U_a, v_a: (np.tanh(q @ W_a)[:, None] + np.tanh(k @ U_a)) @ v_a],
+            "two tanh": [lambda q, k, W_a, U_a, v_a: _joined(q, k, W_a, U_a, np.tanh) @ v_a],
             "bend last": [lambda q, k, W_a, U_a, v_a: np.tanh(_joined(q, k, W_a, U_a) @ v_a)],
             "no v": [lambda q, k, W_a, U_a, v_a: np.tanh(_joined(q, k, W_a, U_a)).sum(axis=-1)],
             "product": [
-                lambda q, k, W_a, U_a, v_a: np.tanh((q @ W_a)[:, None] * (k @ U_a)) @ v_a,
-                lambda q, k, W_a, U_a, v_a: q @ W_a @ (k @ U_a).T,
+                lambda q, k, W_a, U_a, v_a: np.tanh((q @ W_a)[..., :, None, :] * (k @ U_a)[..., None, :, :]) @ v_a,
+                lambda q, k, W_a, U_a, v_a: q @ W_a @ (k @ U_a).swapaxes(-1, -2),
             ],
-            "swapped": [lambda *arrays: additive_scores(*arrays).T],
+            "swapped": [lambda *arrays: additive_scores(*arrays).swapaxes(-1, -2)],
         },
     ),
     "03.2": Exercise(
         right=_step(softmax),
-        inputs=(_STEP,),
+        inputs=(_STEP, _lower(*_STEP)),
         mistakes={
+            "not low enough": [_step(_filled(-15.0)), _step(_filled(-100.0))],
             "pads count": [_step(lambda scores, real: softmax(scores))],
             "pads at 0": [_step(_filled(0.0)), _step(lambda scores, real: softmax(scores * real))],
             "not shared out": [_step(lambda scores, real: softmax(scores) * real)],
@@ -1033,8 +1044,9 @@ EXERCISES = {
     ),
     "03.3": Exercise(
         right=softmax,
-        inputs=(_MASKED,),
+        inputs=(_MASKED, _lower(*_MASKED)),
         mistakes={
+            "not low enough": [_filled(-15.0), _filled(-100.0)],
             "the bug": [_filled(-1e-7), _filled(1e-7)],
             "pads count": [lambda scores, real: softmax(scores)],
             "not shared out": [lambda scores, real: softmax(scores) * real],
@@ -1049,8 +1061,8 @@ EXERCISES = {
             "slope of a": [_key_gradient(lambda x, v_a, g: g * v_a * (1 - np.tanh(x)))],
             "slope of sum": [_key_gradient(lambda x, v_a, g: g * v_a * (1 - x**2))],
             "no v in it": [_key_gradient(lambda x, v_a, g: g * (1 - np.tanh(x) ** 2))],
-            "mean over queries": [_key_gradient(_delta, lambda d, U_a: d.mean(axis=0) @ U_a.T)],
-            "only to the sum": [_key_gradient(_delta, lambda d, U_a: d.sum(axis=0))],
+            "mean over queries": [_key_gradient(_delta, lambda d, U_a: d.mean(axis=-3) @ U_a.T)],
+            "only to the sum": [_key_gradient(_delta, lambda d, U_a: d.sum(axis=-3))],
         },
     ),
     "04.1": Exercise(
@@ -1059,9 +1071,9 @@ EXERCISES = {
         mistakes={
             "a root": [_general(scale=5**-0.5), _general(scale=4**-0.5)],
             "no softmax": [_general(lambda scores: scores)],
-            "weights only": [lambda s, h, W_a: softmax(s @ W_a @ h.T)],
-            "wrong axis": [_general(lambda scores: softmax(scores, axis=0))],
-            "whole table": [_general(lambda scores: np.exp(scores) / np.exp(scores).sum())],
+            "weights only": [lambda s, h, W_a: softmax(s @ W_a @ h.swapaxes(-1, -2))],
+            "over states": [_general(lambda scores: softmax(scores, axis=1))],
+            "over batch": [_general(lambda scores: softmax(scores, axis=0))],
         },
     ),
     "04.2": Exercise(
@@ -1078,20 +1090,24 @@ EXERCISES = {
         inputs=(_BATCH,),
         mistakes={
             "the bug": [_batch_of_dots(_over_batch)],
+            "over batch": [_batch_of_dots(lambda scores: softmax(scores, axis=0))],
             "over states": [_batch_of_dots(lambda scores: softmax(scores, axis=1))],
             "weights only": [lambda s, h: softmax(s @ h.swapaxes(-1, -2))],
         },
     ),
     "04.4": Exercise(
         right=_local(),
-        inputs=(_WINDOW,),
+        inputs=(_WINDOW, _lower(*_WINDOW)),
         mistakes={
+            "not low enough": [_local(then=lambda scores, near: softmax(np.where(near, scores, -15.0)))],
             "no window": [_local(then=lambda scores, near: softmax(scores))],
             "scores to 0": [_local(then=lambda scores, near: softmax(scores * near))],
             "window late": [_local(then=lambda scores, near: softmax(scores) * near)],
             "no Gaussian": [_local(sigma=None)],
             "sum to 1": [lambda scores, p, D: _unit_rows(_local()(scores, p, D))],
             "wide Gaussian": [_local(sigma=lambda D: D)],
+            "no square": [_local(sigma=lambda D: (D / 2) ** 0.5)],
+            "no D in it": [_local(sigma=lambda D: 1.0)],
             "narrow window": [_local(near=lambda distance, D: np.abs(distance) < D)],
             "whole p": [_local(center=np.round), _local(center=np.floor), _local(center=np.ceil)],
         },
