@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .functional import additive_scores, attention, gaussian_scores, grouped_attention, softmax
+from .functional import additive_scores, attention, gaussian_scores, grouped_attention, sinusoidal_positions, softmax
 from .gradients import additive_scores_vjp, softmax_vjp
 
 # Every sentence that a reader sees, in one place for translators.
@@ -225,6 +225,32 @@ VERDICTS = {
     "parts not rescaled": "Each part is measured from its own maximum. Rescale all to the largest of them first.",
     "sums left out": "The part outputs are weighted by exp(m) alone. How many keys stand behind them, says l.",
     "exp of m": "exp(m) overflows for large scores. Subtract the largest m first.",
+    # chapter 11
+    "n - 1": "The variance is divided by the number of features less 1. Layer norm divides by the number of features.",
+    "over tokens": "Each column has mean 0: the tokens are normalized together. Each must be on its own, axis -1.",
+    "over table": "The whole table is normalized at once. Each token must be on its own, axis -1 with keepdims=True.",
+    "by variance": "The difference is divided by the variance. Divide by its square root.",
+    "no eps": "A token whose features are all equal has variance 0, and 0 / 0 is no number. Add 1e-5 to the variance.",
+    "bare norm": "The gain and the shift are not used.",
+    "halves": "All sines stand first, then all cosines. As good, but here they alternate: sin, cos, sin, cos.",
+    "cosine first": "The cosines stand in the even columns. There the sines belong.",
+    "divided by w": "The positions are divided by the frequencies. Multiply.",
+    "normed sum": "The function still has its bug. It returns the same for x and for 10 x: x itself is not in the sum.",
+    "post-norm": "The norm is taken of the sum, as in the paper of 2017. Here x itself must reach the end.",
+    "x left out": "x is not added.",
+    "not normed": "The network reads x itself. It must read the normalized x.",
+    "bend at the end": "The ReLU comes last. It stands between the two products.",
+    "straight": "The ReLU between the two products is missing.",
+    "position 0": "The function still has its bug. One word at a time, every word stands at position 0, and the result "
+    "differs from the full pass.",
+    "last for all": "All new words get the same position. Each has its own.",
+    "one too far": "The positions begin one too far: with t words before, the first new one stands at t.",
+    "of the old": "These are the positions of the words that are in the cache already.",
+    "no biases": "The biases of the network are missing: one for each column of its two matrices.",
+    "no norms": "The two norms are missing: each has a gain and a shift for each feature.",
+    "one norm": "There are two norms, one before each part.",
+    "decoder layer": "This is a decoder layer. An encoder layer has one attention.",
+    "wide attention": "The attention has four matrices of d_model x d_model.",
 }
 
 
@@ -828,6 +854,75 @@ def _heads_first(product, h):
     return product.reshape(len(product), h, 3, -1).transpose(2, 0, 1, 3)
 
 
+# --- chapter 11: the parts of a Transformer -----------------------------------------------------------------------
+
+
+def _inputs_11():
+    """Pairwise different sizes; a token far from 0, and one whose features are all equal."""
+    rng = np.random.default_rng(11)
+    x, gain, shift = rng.normal(size=(4, 6)) * 3 + 1, rng.normal(size=6), rng.normal(size=6)
+    flat = np.vstack([np.full((1, 6), 2.0), x[1:]])
+    t, w = np.array([0.0, 2.0, 7.0]), np.array([1.0, 0.1, 0.03, 0.001])
+    network = tuple(rng.normal(size=shape) for shape in ((6, 5), (5,), (5, 6), (6,)))
+    new, cached = rng.normal(size=(2, 3, 6)), rng.normal(size=(2, 4, 6))
+    return ((x, gain, shift), (flat, gain, shift)), (t, w), (x, gain, shift, *network), (new, cached)
+
+
+_TOKENS, _PLACES, _BLOCK, _NEW = _inputs_11()
+
+
+def _layer_norm(axis=-1, ddof=0, scale=lambda var: np.sqrt(var + 1e-5), affine=True):
+    def function(x, gain, shift):
+        centered = x - x.mean(axis=axis, keepdims=True)
+        normed = centered / scale(x.var(axis=axis, ddof=ddof, keepdims=True))
+        return normed * gain + shift if affine else normed
+
+    return function
+
+
+def _waves(join, angles=np.multiply.outer):
+    """`join` makes a table of the sines and the cosines, (T, frequencies) each."""
+    return lambda t, w: join(np.sin(angles(t, w)), np.cos(angles(t, w)))
+
+
+def _alternate(a, b):
+    return np.stack([a, b], axis=-1).reshape(len(a), -1)
+
+
+def _block(then, bend=lambda hidden: np.maximum(hidden, 0), reads_x=False):
+    """`then` joins x, the normalized x and what the network makes of one of the two."""
+
+    def function(x, gain, shift, W_1, b_1, W_2, b_2):
+        normed = _layer_norm()(x, gain, shift)
+        out = bend((x if reads_x else normed) @ W_1 + b_1) @ W_2 + b_2
+        return then(x, normed, out)
+
+    return function
+
+
+def _post_norm(x, gain, shift, W_1, b_1, W_2, b_2):
+    return _layer_norm()(x + np.maximum(x @ W_1 + b_1, 0) @ W_2 + b_2, gain, shift)
+
+
+def _bend_at_the_end(x, gain, shift, W_1, b_1, W_2, b_2):
+    return x + np.maximum((_layer_norm()(x, gain, shift) @ W_1 + b_1) @ W_2 + b_2, 0)
+
+
+def _placed(choose):
+    """New tokens (B, T, d) plus the positions, (T, d) or (1, d), that `choose` takes from a table."""
+
+    def function(new, cached):
+        T, t = new.shape[1], cached.shape[1]
+        return new + choose(sinusoidal_positions(t + T + 1, new.shape[2]), t, T)
+
+    return function
+
+
+def _encoder_layer_size(d=512, d_ff=2048, attentions=1, norms=2, biases=True, matrices=4):
+    network = 2 * d * d_ff + (d_ff + d if biases else 0)
+    return float(attentions * matrices * d * d + network + norms * 2 * d)
+
+
 # --- appendix A1: worked examples -------------------------------------------------------------------------------
 
 
@@ -1329,6 +1424,59 @@ EXERCISES = {
             "cut in rows": [_many_heads(_cut_tokens)],
             "join": [_many_heads(join=lambda heads: heads.reshape(heads.shape[1], -1))],
             "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
+        },
+    ),
+    "11.1": Exercise(
+        right=_layer_norm(),
+        inputs=_TOKENS,
+        mistakes={
+            "no eps": [_layer_norm(scale=np.sqrt)],
+            "n - 1": [_layer_norm(ddof=1)],
+            "over tokens": [_layer_norm(axis=0)],
+            "over table": [_layer_norm(axis=None)],
+            "by variance": [_layer_norm(scale=lambda var: var + 1e-5)],
+            "bare norm": [_layer_norm(affine=False)],
+        },
+    ),
+    "11.2": Exercise(
+        right=_waves(_alternate),
+        inputs=(_PLACES,),
+        mistakes={
+            "halves": [_waves(lambda a, b: np.concatenate([a, b], axis=-1))],
+            "cosine first": [_waves(lambda a, b: _alternate(b, a))],
+            "divided by w": [_waves(_alternate, np.divide.outer)],
+        },
+    ),
+    "11.3": Exercise(
+        right=_block(lambda x, normed, out: x + out),
+        inputs=(_BLOCK,),
+        mistakes={
+            "normed sum": [_block(lambda x, normed, out: normed + out)],
+            "post-norm": [_post_norm],
+            "x left out": [_block(lambda x, normed, out: out)],
+            "not normed": [_block(lambda x, normed, out: x + out, reads_x=True)],
+            "bend at the end": [_bend_at_the_end],
+            "straight": [_block(lambda x, normed, out: x + out, bend=lambda hidden: hidden)],
+        },
+    ),
+    "11.4": Exercise(
+        right=_placed(lambda table, t, T: table[t : t + T]),
+        inputs=(_NEW,),
+        mistakes={
+            "position 0": [_placed(lambda table, t, T: table[:T])],
+            "last for all": [_placed(lambda table, t, T: table[t : t + 1])],
+            "one too far": [_placed(lambda table, t, T: table[t + 1 : t + 1 + T])],
+            "of the old": [_placed(lambda table, t, T: table[t - T : t])],
+        },
+    ),
+    "11.5": Exercise(
+        right=_encoder_layer_size(),
+        mistakes={
+            "no biases": [_encoder_layer_size(biases=False)],
+            "no norms": [_encoder_layer_size(norms=0)],
+            "one norm": [_encoder_layer_size(norms=1)],
+            "decoder layer": [_encoder_layer_size(attentions=2, norms=3), _encoder_layer_size(attentions=2)],
+            "wide attention": [_encoder_layer_size(matrices=3), _encoder_layer_size(matrices=1)],
         },
     ),
     "A1.1": Exercise(

@@ -98,7 +98,7 @@ const kernel = (root, data, labels) => {
   draw();
 };
 
-/* == attention alignment projection == */
+/* == attention alignment projection layers == */
 // Rows to choose from, by mouse, finger or keyboard. Calls change(index); choose(index) does the same.
 const chooser = (root, change) => {
   const rows = [...root.querySelectorAll("tbody tr")];
@@ -514,4 +514,42 @@ const heads = (root, data, labels) => {
   controls(root, ...boxes.map((box, i) => el("div", {}, el("label", {}, box, say(labels.head, i)))));
   root.append(status);
   draw();
+};
+
+/* == layers == */
+const layers = (root, data, labels) => {
+  const keys = columns(root);
+  const facts = root.querySelectorAll("dd");
+  const status = el("p", {role: "status"});
+  const at = {layer: data.layer, head: data.head};
+  let chosen = 0;
+
+  const draw = () => {
+    const map = data.weights[at.layer][at.head];
+    map.forEach((row, i) => row.forEach((percent, j) => {
+      const cell = rows[i].cells[j + 1];
+      cell.textContent = percent;
+      shade(cell, percent / 100);
+    }));
+    const looks = map[chosen].map((percent, j) => [percent, keys[j]]).sort((a, b) => b[0] - a[0]);
+    const seen = looks.slice(0, 3).map(([percent, key]) => `${key} ${percent} %`).join(", ");
+    const said = [say(labels.looks, names[chosen], seen)];
+    if (data.gold) {
+      said.push(say(labels.gold, data.gold[chosen].map((j) => keys[j]).join(", ") || "-"));
+      facts[0].textContent = say(labels.of, data.match[at.layer][at.head], data.asked);
+    }
+    status.replaceChildren(...lines(said));
+  };
+  const {rows, names, choose} = chooser(root, (i) => {
+    chosen = i;
+    draw();
+  });
+  const pick = (name, text, count) => slider(text, Array.from({length: count}, (_, i) => i + 1), at[name], (i) => {
+    at[name] = i;
+    draw();
+  });
+
+  controls(root, pick("layer", labels.layer, data.weights.length), pick("head", labels.head, data.weights[0].length));
+  root.append(status);
+  choose(0);
 };

@@ -143,6 +143,16 @@ LABELS = {
         "says": "{0}: {1}",
         "wrong": "{0}: {1} instead of {2}",
     },
+    "layers": {
+        "caption": "Percent of the weight: a row for each query, a column for each key",
+        "outlined": " (outlined: gold link)",
+        "layer": "layer",
+        "head": "head",
+        "looks": "{0} looks at: {1}",
+        "gold": "gold: {0}",
+        "match": "rows with the largest weight on a gold link",
+        "of": "{0} of {1}",
+    },
 }
 
 COLOR = "#2a78d6"  # of the weights; in the cells it is mixed into whatever background the page has
@@ -599,6 +609,41 @@ def projection_explorer(words, projections, *, asks=0, chosen=None):
     data = {"names": names, "pairs": [[x.tolist() for x in pair] for pair in pairs], "chosen": start, "asks": int(asks)}
     name = f"projection explorer: {len(words)} words, {len(names)} projections"
     return shell("projection", name, f"{static}{_facts(facts)}", data)
+
+
+def layers_explorer(weights, queries, keys, links=None, *, layer=0, head=0):
+    """All heads of all layers: choose one with two sliders, point at a query to see where it looks.
+
+    weights (layers, h, T_q, T_k). links: (query, key) index pairs to outline, such as the `links` of a `corpus.Pair`.
+    layer, head: which one is shown first, counted from 0; readers see them counted from 1.
+    """
+    words = LABELS["layers"]
+    weights = check_rank(to_numpy(weights, "weights"), ("layers", "h", "T_q", "T_k"), "weights", ": pick one batch")
+    L, h, T_q, T_k = weights.shape
+    weights = check_weights(weights.reshape(-1, T_k)).reshape(L, h, T_q, T_k)
+    for name, number, count in (("layer", layer, L), ("head", head, h)):
+        if isinstance(number, bool) or number not in range(count):
+            raise ValueError(f"{name} must be a whole number from 0 to {count - 1}, got {number!r}")
+    queries = check_labels(queries, T_q, "queries")
+    keys = check_labels(keys, T_k, "keys")
+    gold = check_links(links, (T_q, T_k))
+
+    percent = np.round(100 * np.clip(weights, 0, 1)).astype(int)
+    rows = [
+        (query, [cell(str(p), p / 100, (i, j) in gold) for j, p in enumerate(percent[layer, head, i])])
+        for i, query in enumerate(queries)
+    ]
+    data = {"weights": percent.tolist(), "layer": int(layer), "head": int(head)}
+    facts = ""
+    if links is not None:
+        asked = sorted({i for i, _ in gold})
+        best = weights.argmax(axis=-1)
+        match = [[sum((i, int(one[i])) in gold for i in asked) for one in several] for several in best]
+        data |= {"gold": [[j for i, j in gold if i == row] for row in range(T_q)], "match": match, "asked": len(asked)}
+        facts = _facts([(words["match"], words["of"].format(match[layer][head], len(asked)))])
+    static = table("map", words["caption"] + (words["outlined"] if gold else ""), ["", *keys], rows)
+    name = f"layers explorer: {L} layers of {h} heads, {T_q} queries x {T_k} keys"
+    return shell("layers", name, static + facts, data)
 
 
 def _query_and_key(name, pair):

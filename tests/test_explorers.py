@@ -21,6 +21,7 @@ from attnlib.explorers import (
     cost_explorer,
     heads_explorer,
     kernel_explorer,
+    layers_explorer,
     mask_explorer,
     projection_explorer,
     scaling_explorer,
@@ -125,6 +126,9 @@ EXPLORERS["alignment"] = lambda: alignment_explorer(WEIGHTS, ENGLISH, FRENCH, LI
 EXPLORERS["costs"] = cost
 EXPLORERS["evil alignment"] = lambda: alignment_explorer(softmax(np.eye(5)), EVIL, EVIL)
 EXPLORERS["cache"] = cache_explorer
+LAYERS = softmax(RNG.normal(size=(2, 3, 5, 4)) * 2)
+EXPLORERS["layers"] = lambda: layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], LINKS[:3], layer=1, head=2)
+EXPLORERS["evil layers"] = lambda: layers_explorer(np.eye(5)[None, None], EVIL, EVIL)
 every_explorer = pytest.mark.parametrize("name", EXPLORERS)
 
 
@@ -334,6 +338,28 @@ def test_the_mask_table_says_who_sees_whom(T_q, T_k, length, causal):
     assert sum(map(bool, page.shades)) == len(colors) == why.count("1")
 
 
+@pytest.mark.parametrize("given", [np.asarray, torch.tensor, list], ids=["numpy", "torch", "list"])
+def test_the_layers_table_holds_one_head_and_counts_its_gold_links(given):
+    explorer = layers_explorer(given(LAYERS), ENGLISH[:5], FRENCH[:4], LINKS[:3], layer=1, head=2)
+    assert explorer.html == EXPLORERS["layers"]().html
+    page = Reader(explorer.html)
+    assert page.of("th") == FRENCH[:4] + ENGLISH[:5]
+    assert [text for text in page.of("td") if text] == [f"{round(100 * w)}" for w in LAYERS[1, 2].ravel()]
+    styles = [attributes["style"] for tag, attributes in page.tags if tag == "td" and attributes]
+    assert [np.unravel_index(i, (5, 4)) for i, style in enumerate(styles) if "outline:" in style] == LINKS[:3]
+    on_gold = [[sum(one[t].argmax() == s for t, s in LINKS[:3]) for one in several] for several in LAYERS]
+    assert page.of("dd") == [f"{on_gold[1][2]} of 3"]
+    assert len({number for numbers in on_gold for number in numbers}) > 1
+    call = json.loads(re.search(r"layers,\.\.\.(\[.*\])\)", explorer.html)[1])[0]
+    assert (call["match"], call["gold"], call["asked"]) == (on_gold, [[0], [2], [1], [], []], 3)
+    assert np.array_equal(call["weights"], np.round(100 * LAYERS).astype(int))
+    plain = Reader(layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4]).html)
+    assert (plain.of("dd"), "outlined" in plain.of("caption")[0]) == ([], False)
+    assert [text for text in plain.of("td") if text] == [f"{round(100 * w)}" for w in LAYERS[0, 0].ravel()]
+    twice = Reader(layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], [(0, 0), (0, 1), (0, 2), (0, 3)]).html)
+    assert twice.of("dd") == ["1 of 1"]  # a row is counted once, however many gold links it has
+
+
 def test_right_words_are_a_longest_common_subsequence():
     rng = np.random.default_rng(1)
     for _ in range(500):
@@ -518,6 +544,10 @@ def test_other_content_has_another_id():
         heads(),
         heads(start=1),
         heads(weights=LOOKS[:, ::-1]),
+        layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4]),
+        layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], []),
+        layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], layer=1),
+        layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], head=1),
     ]
     assert len({re.search('id="(.*?)"', page.html)[1] for page in pages}) == len(pages)
 
@@ -531,6 +561,8 @@ def test_sizes_in_bytes():
     assert len(EXPLORERS["alignment"]().html.encode()) < 20_000
     assert len(alignment_explorer(softmax(scores), words, words, LINKS[:3]).html.encode()) < 10_000
     assert len(mask_explorer(8, 8, 5).html.encode()) < 10_000
+    several = softmax(np.random.default_rng(0).normal(size=(2, 4, 13, 12)))
+    assert len(layers_explorer(several, ENGLISH, FRENCH, LINKS).html.encode()) < 20_000
     assert len(scaling_explorer(Q, np.tile(K, (2, 1))[:8], words).html.encode()) < 10_000
     eight = {name: RNG.integers(-2, 3, size=(2, 8, 6)) for name in ("none", "hand-made", "exchanged")}
     assert len(projection(words, eight).html.encode()) < 10_000
@@ -556,6 +588,7 @@ def test_jupyter_shows_the_html_and_a_short_name():
     assert repr(EXPLORERS["kernel"]()) == "<kernel explorer: 5 keys, 66 queries>"
     assert repr(EXPLORERS["mask"]()) == "<mask explorer: 4 queries x 5 keys>"
     assert repr(projection()) == "<projection explorer: 4 words, 2 projections>"
+    assert repr(EXPLORERS["layers"]()) == "<layers explorer: 2 layers of 3 heads, 5 queries x 4 keys>"
     assert repr(translations()) == "<translation explorer: 2 sentences, 2 models>"
     assert repr(cache_explorer()) == "<cache explorer: 32 query heads>"
     assert repr(heads()) == "<heads explorer: 3 heads, 5 tokens>"
@@ -572,6 +605,7 @@ def test_every_word_is_used_and_comes_from_the_table(monkeypatch):
     pages |= {"alignment": EXPLORERS["alignment"](), "translations": translations(), "projection": projection()}
     pages |= {"mask": EXPLORERS["mask"](), "cache": cache_explorer(), "costs": cost()}
     pages["heads"] = heads()
+    pages |= {"layers": EXPLORERS["layers"]()}
     assert set(pages) == set(translated)
     for kind, page in pages.items():
         text = html.unescape(page.html).replace(r"\u003c", "<")
@@ -725,6 +759,13 @@ BAD = {
     "answers": (lambda: heads({n: [LETTERS[:4]] * 8 for n in RIGHT}), "a row of answers must hold 5 labels, got 4"),
     "right": (lambda: heads(right=dict.fromkeys(RIGHT, LETTERS[:2])), "a row of right must hold 5 labels, got 2"),
     "first asker": (lambda: heads(start=5), "start must be from 0 to 4, got 5"),
+    "one layer": (lambda: layers_explorer(LAYERS[0], ENGLISH[:5], FRENCH[:4]), r"weights .*\(layers, h, T_q, T_k\)"),
+    "layer": (lambda: layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], layer=2), "layer .* from 0 to 1, got 2"),
+    "head": (lambda: layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], head=-1), "head .* from 0 to 2, got -1"),
+    "flag": (lambda: layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], head=True), "head .* from 0 to 2, got True"),
+    "rows": (lambda: layers_explorer(LAYERS, FRENCH, FRENCH[:4]), "queries must hold 5 labels, got 12"),
+    "columns": (lambda: layers_explorer(LAYERS, ENGLISH[:5], FRENCH), "keys must hold 4 labels, got 12"),
+    "outside link": (lambda: layers_explorer(LAYERS, ENGLISH[:5], FRENCH[:4], [(0, 4)]), "links must lie inside the 5"),
     "pupils": (lambda: kernel(labels=FRENCH), "labels must hold 5 labels, got 12"),
 }
 

@@ -21,6 +21,7 @@ from attnlib.explorers import (
     cost_explorer,
     heads_explorer,
     kernel_explorer,
+    layers_explorer,
     mask_explorer,
     projection_explorer,
     scaling_explorer,
@@ -69,6 +70,9 @@ PROJECTION = projection_explorer(ENGLISH[:4], VIEWS, asks=2, chosen="hand-made")
 MEMORY = cache_explorer()
 LENGTHS, SIZES_D, KERNELS = [2**i for i in range(4, 18)], [2**i for i in range(4, 14)], [2, 3, 5, 9, 31]
 COSTS = cost_explorer(LENGTHS, SIZES_D, KERNELS, length=4096, width=64, kernel=3)
+LOOKS = RNG.random((2, 3, 13, 12)) ** 6
+LOOKS = LOOKS / LOOKS.sum(axis=-1, keepdims=True)
+LAYERS = layers_explorer(LOOKS, ENGLISH, FRENCH, LINKS, layer=1, head=2)
 EACH_KIND = {
     "attention": ATTENTION,
     "scaling": SCALING,
@@ -80,6 +84,7 @@ EACH_KIND = {
     "cache": MEMORY,
     "costs": COSTS,
     "heads": HEADS,
+    "layers": LAYERS,
 }
 EVERY = EACH_KIND | {"masked": MASKED, "running": RUNNING}
 ONE = scaling_explorer(Q, K[:1])
@@ -680,6 +685,55 @@ def test_heads_by_keyboard(show):
     check_heads(page, 0, {1, 2})
     page.keyboard.press("Tab")
     check_heads(page, 1, {1, 2})
+
+
+# --- layers ---
+
+
+def check_layers(root, layer, head, chosen):
+    """The table holds one head of one layer, the status the look of one word, the fact the words on a gold link."""
+    weights = LOOKS[layer, head]
+    percent = np.round(100 * weights).astype(int)
+    assert [int(text) for text in cells(root) if text] == percent.ravel().tolist()
+    colors = [rgba(style) for style in root.locator("tbody td").evaluate_all(STYLES)]
+    assert {color[:3] for color in colors} == {(42, 120, 214)}
+    assert [alpha for *_, alpha in colors] == pytest.approx(percent.ravel() / 100 * 144 / 255, abs=0.008)
+    best = np.argsort(-percent[chosen], kind="stable")[:3]
+    looks = ", ".join(f"{FRENCH[j]} {percent[chosen, j]} %" for j in best)
+    gold = ", ".join(FRENCH[s] for t, s in LINKS if t == chosen) or "-"
+    said = [f"{ENGLISH[chosen]} looks at: {looks}", f"gold: {gold}"]
+    expect(root.get_by_role("status").locator("span")).to_have_text(said)
+    right = sum((t, weights[t].argmax()) in LINKS for t in {t for t, _ in LINKS})
+    expect(root.locator("dd")).to_have_text(f"{right} of {len({t for t, _ in LINKS})}")
+    outlined = root.locator("tbody td").evaluate_all("nodes => nodes.map(node => node.style.outline !== '')")
+    assert [divmod(i, 12) for i in np.flatnonzero(outlined)] == LINKS
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["page", "sandboxed-frame"])
+def test_layers_and_heads_to_choose(show, frame):
+    root = show(LAYERS, frame=frame)
+    check_layers(root, 1, 2, 0)
+    layer, head = (root.get_by_role("slider", name=name) for name in ("layer", "head"))
+    for i, j, word in ((0, 2, 12), (0, 0, 2), (1, 1, 5)):
+        layer.fill(str(i))
+        head.fill(str(j))
+        assert (layer.get_attribute("aria-valuetext"), head.get_attribute("aria-valuetext")) == (str(i + 1), str(j + 1))
+        root.locator("tbody tr").nth(word).hover()
+        check_layers(root, i, j, word)
+
+
+def test_layers_by_keyboard_and_without_gold_links(show):
+    root = show(layers_explorer(LOOKS, ENGLISH, FRENCH))
+    root.keyboard.press("Tab")
+    root.keyboard.press("ArrowRight")
+    for _ in range(5):
+        root.keyboard.press("Tab")
+    assert root.locator(":focus").inner_text() == ENGLISH[2]
+    percent = np.round(100 * LOOKS[1, 0]).astype(int)
+    assert [int(text) for text in cells(root) if text] == percent.ravel().tolist()
+    assert root.locator("dd").count() == 0
+    assert root.get_by_role("status").locator("span").count() == 1
+    assert root.get_by_role("status").inner_text().startswith(f"cat looks at: {FRENCH[percent[2].argmax()]} ")
 
 
 # --- many on a page, and none of the scripts ---
