@@ -129,10 +129,10 @@ def path_length(kind, T, kernel=None, dilated=False):
 def activation_bytes(kind, T, d, num_heads=1, fused=False, bytes_per_number=4):
     r"""Bytes of what one layer writes for T tokens, its output included; parameters and input are left out.
 
-    "attention": 5 T d + 2 h T^2 numbers. q, k, v, the mixed values and the output have T d each, scores and weights
-        have T^2 for each head. If `fused`, the two tables are never whole: what is left of them is one number for
-        each query and head, so 5 T d + h T.
-    "recurrent", "convolution": T d, the output. A library may write more.
+    - "attention": 5 T d + 2 h T^2 numbers. q, k, v, the mixed values and the output have T d each, scores and weights
+      have T^2 for each head. If `fused`, the two tables are never whole: what is left of them is one number for
+      each query and head, so 5 T d + h T.
+    - "recurrent", "convolution": T d, the output. A library may write more.
 
     Args:
         num_heads: h; fused: both for "attention" only. bytes_per_number: 4 for float32, 2 for float16 and bfloat16.
