@@ -6,7 +6,7 @@ import re
 import threading
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urldefrag, urljoin, urlsplit
 
 import pytest
 import yaml
@@ -36,7 +36,7 @@ def site(tmp_path_factory):
     """The built book, at `.url`, with its files in `.folder`. The URL has a path, as on project pages."""
     find_browser()
     source = tmp_path_factory.mktemp("book")
-    copy_book(source, "_config.yml", "_toc.yml", "book", "notebooks")
+    copy_book(source, "_config.yml", "_toc.yml", "pyproject.toml", "attnlib", "book", "notebooks")
     status, printed = build_book(source)
     assert status == 0, printed
     (source / "_build" / "html").rename(source / "_build" / "course")
@@ -120,7 +120,8 @@ def test_no_page_asks_another_host_complains_or_links_nowhere(open_page, site):
         if target in anchors:
             assert anchor in anchors[target] | {""}, f"{source} links to {link}, which has no such anchor"
         else:
-            assert (site.folder / target.removeprefix(site.url)).is_file(), f"{source} links to {link}"
+            path = urlsplit(target).path.removeprefix(urlsplit(site.url).path)
+            assert (site.folder / path).is_file(), f"{source} links to {link}"
     assert {site.url + name + ".html" for name in PAGES} <= set(anchors)
 
 
