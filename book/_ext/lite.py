@@ -24,6 +24,9 @@ HEADING = re.compile(r"^## The same in PyTorch$", re.M)
 # Loaded side by side while Python starts. Without this the kernel would take some of them one after the other, and
 # the guard cell, which looks for attnlib without importing it, would not find it.
 PACKAGES = ["micropip", "ssl", "sqlite3", "jedi", "ipython", "numpy", "matplotlib"]
+# It would lend Python the files of the page, which no chapter needs, at the price of a slow request for every import,
+# and keep a worker in the reader's browser.
+DISABLED = ["@jupyterlite/application-extension:service-worker-manager"]
 
 
 def runs_in_browser(path):
@@ -86,7 +89,7 @@ def build(output, notebooks, pyodide):
         plugins = {"@jupyterlite/pyodide-kernel-extension:kernel": kernel}
         settings = {
             "jupyter-lite-schema-version": 0,
-            "jupyter-config-data": {"litePluginSettings": plugins},
+            "jupyter-config-data": {"litePluginSettings": plugins, "disabledExtensions": DISABLED},
         }
         options = {
             "apps": ["notebooks"],
