@@ -83,7 +83,7 @@ def run_all(page):
 @pytest.mark.parametrize(("name", "way"), WAYS)
 def test_the_numpy_half_runs_and_pytorch_says_where_it_would(sites, browser, name, way):
     numpy_half, first_torch = halves(name)
-    assert sum(bool(re.search(r"\d\.\d", printed(cell))) for cell in numpy_half) >= 5, "too few numbers to compare"
+    assert any(re.search(r"\d\.\d", printed(cell)) for cell in numpy_half), "no number to compare"
     context = browser.new_context()
     try:
         asked = []
