@@ -58,11 +58,11 @@ def kv_cache_bytes(batch, length, layers, num_kv_heads, d_head, bytes_per_number
 def multiply_adds(kind, T, d, kernel=None):
     r"""Multiply-adds of one layer over T tokens of d features.
 
-    "attention": 2 T^2 d. The scores q k^T are T^2 sums over d features, the weighted sums are T d sums over T values.
-        With h heads of d / h features it is the same number. Projections come on top:
-    "projections": 4 T d^2. Each token is multiplied by the d x d matrices W_q, W_k, W_v and W_o.
-    "recurrent": 6 T d^2. A GRU has 3 gates; each multiplies the input and the state by a d x d matrix.
-    "convolution": k T d^2. Each token is a sum over the k tokens in the kernel, each multiplied by a d x d matrix.
+    - "attention": 2 T^2 d. The scores q k^T are T^2 sums over d features, the weighted sums are T d sums over T values.
+      With h heads of d / h features it is the same number. Projections come on top:
+    - "projections": 4 T d^2. Each token is multiplied by the d x d matrices W_q, W_k, W_v and W_o.
+    - "recurrent": 6 T d^2. A GRU has 3 gates; each multiplies the input and the state by a d x d matrix.
+    - "convolution": k T d^2. Each token is a sum over the k tokens in the kernel, each multiplied by a d x d matrix.
 
     Args:
         kernel: k, for "convolution" only.
@@ -129,10 +129,10 @@ def path_length(kind, T, kernel=None, dilated=False):
 def activation_bytes(kind, T, d, num_heads=1, fused=False, bytes_per_number=4):
     r"""Bytes of what one layer writes for T tokens, its output included; parameters and input are left out.
 
-    "attention": 5 T d + 2 h T^2 numbers. q, k, v, the mixed values and the output have T d each, scores and weights
-        have T^2 for each head. If `fused`, the two tables are never whole: what is left of them is one number for
-        each query and head, so 5 T d + h T.
-    "recurrent", "convolution": T d, the output. A library may write more.
+    - "attention": 5 T d + 2 h T^2 numbers. q, k, v, the mixed values and the output have T d each, scores and weights
+      have T^2 for each head. If `fused`, the two tables are never whole: what is left of them is one number for
+      each query and head, so 5 T d + h T.
+    - "recurrent", "convolution": T d, the output. A library may write more.
 
     Args:
         num_heads: h; fused: both for "attention" only. bytes_per_number: 4 for float32, 2 for float16 and bfloat16.

@@ -499,9 +499,9 @@ def scaling_explorer(q, k, labels=None):
 def translation_explorer(pairs, translations, *, start=0):
     """Sentences by length: a slider chooses one, and every model's translation stands below the right one.
 
-    pairs: `corpus.Pair`s with a target. translations: {name of a model: its words for each pair, in the same order}.
-    start: which sentence comes first, counted from the shortest. Words of a translation that are not part of the
-    longest run of words it shares with the reference, in order but with gaps allowed, are underlined.
+    pairs: a list of `corpus.Pair` with a target. translations: {name of a model: its words for each pair, in the same
+    order}. start: which sentence comes first, counted from the shortest. Words of a translation that are not part of
+    the longest run of words it shares with the reference, in order but with gaps allowed, are underlined.
     """
     words = LABELS["translations"]
     pairs = list(pairs)

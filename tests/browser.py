@@ -31,13 +31,13 @@ def find_browser():
 
 
 @contextmanager
-def launched():
+def launched(*flags):
     """A browser with a fresh profile (playwright makes and removes the folder), closed at the end of the `with`.
 
     One for each test file: playwright's event loop must be gone before another file's tests run a kernel.
     """
     path = find_browser()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=path, args=[*FLAGS, *flags])
         yield browser
         browser.close()

@@ -86,3 +86,13 @@ time.sleep(60)
     while node.is_running() and node.status() != psutil.STATUS_ZOMBIE and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not node.is_running() or node.status() == psutil.STATUS_ZOMBIE
+
+
+def test_the_api_pages_name_every_public_function_and_layer():
+    from attnlib import explorers, layers
+
+    pages = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "book" / "api").glob("*.md")))
+    assert ".. automodule:: attnlib.functional\n   :members:\n" in pages  # all of them
+    wanted = [name for name in vars(explorers) if name.endswith("_explorer")]
+    wanted += [name for name, value in vars(layers).items() if isinstance(value, type) and name[0] != "_"]
+    assert [name for name in wanted if name not in pages] == ["PreparedKeys"]  # a step between two calls of a layer

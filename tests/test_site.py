@@ -1,18 +1,17 @@
 """The built site in a real browser: whole, self-contained, readable in light and dark, on a desk and on a phone."""
 
-import functools
 import json
 import re
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
-from urllib.parse import urldefrag, urljoin
+from urllib.parse import urldefrag, urljoin, urlsplit
 
+import nbformat
 import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from book_build import ROOT, build_book, copy_book
 from browser import find_browser, launched
+from server import served
 
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
@@ -26,26 +25,18 @@ EVERY_CHAPTER = pytest.mark.parametrize("name", CHAPTERS)
 OF_THE_THEME = {"region": ".sidebar-primary-item:has(> .navbar-brand)"}
 
 
-class QuietHandler(SimpleHTTPRequestHandler):
-    def log_message(self, *args):
-        pass
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The built book, at `.url`, with its files in `.folder`. The URL has a path, as on project pages."""
     find_browser()
     source = tmp_path_factory.mktemp("book")
-    copy_book(source, "_config.yml", "_toc.yml", "book", "notebooks")
+    copy_book(source, "_config.yml", "_toc.yml", "pyproject.toml", "attnlib", "book", "notebooks")
     status, printed = build_book(source)
     assert status == 0, printed
     (source / "_build" / "html").rename(source / "_build" / "course")
 
-    handler = functools.partial(QuietHandler, directory=source / "_build")
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield SimpleNamespace(url=f"http://127.0.0.1:{server.server_port}/course/", folder=source / "_build" / "course")
-        server.shutdown()
+    with served(source / "_build") as address:
+        yield SimpleNamespace(url=f"{address}course/", folder=source / "_build" / "course")
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +111,8 @@ def test_no_page_asks_another_host_complains_or_links_nowhere(open_page, site):
         if target in anchors:
             assert anchor in anchors[target] | {""}, f"{source} links to {link}, which has no such anchor"
         else:
-            assert (site.folder / target.removeprefix(site.url)).is_file(), f"{source} links to {link}"
+            path = urlsplit(target).path.removeprefix(urlsplit(site.url).path)
+            assert (site.folder / path).is_file(), f"{source} links to {link}"
     assert {site.url + name + ".html" for name in PAGES} <= set(anchors)
 
 
@@ -182,6 +174,20 @@ def test_a_chapter_opens_in_colab_and_downloads(open_page, site, name):
     download = page.request.get(site.url + f"_sources/{name}.ipynb")
     assert site.url + f"_sources/{name}.ipynb" in links
     assert json.loads(download.body()) == json.loads((ROOT / f"{name}.ipynb").read_text(encoding="utf-8"))
+
+
+@EVERY_CHAPTER
+def test_a_chapter_with_a_numpy_half_runs_in_the_browser(open_page, site, name):
+    page = open_page(f"{name}.html")
+    cells = nbformat.read(ROOT / f"{name}.ipynb", as_version=4).cells
+    runs = any("## The same in PyTorch" in cell.source.splitlines() for cell in cells)
+    buttons = page.locator(".bd-header-article a.btn-lite:visible")
+    assert buttons.count() == runs
+    if runs:
+        file = name.removeprefix("notebooks/") + ".ipynb"
+        assert buttons.evaluate("a => a.href") == f"{site.url}lite/notebooks/index.html?path={file}"
+        assert (site.folder / "lite" / "files" / file).read_bytes() == (ROOT / "notebooks" / file).read_bytes()
+    assert [url for url in page.seen.requests if "/lite/" in url] == [], "something is loaded before the click"
 
 
 def test_search_finds_softmax(open_page):

@@ -129,6 +129,11 @@ def add_filter(app):
         app.builder.templates.environment.filters["drop_icon_script"] = drop_icon_script
 
 
+def as_text(app, what, name, obj, options, lines):
+    """Docstrings are plain text, in which |x| is a length: only `names`, lists and examples are markup."""
+    lines[:] = [line if line.lstrip().startswith(">>>") else line.replace("|", r"\|") for line in lines]
+
+
 def setup(app):
     prepare_math()
     app.config.templates_path.append(str(Path(__file__).parent / "templates"))
@@ -137,4 +142,5 @@ def setup(app):
     app.connect("doctree-resolved", report_wrong_math)
     app.connect("html-page-context", describe)
     app.connect("html-page-context", name_citations)
+    app.connect("autodoc-process-docstring", as_text)
     return {"parallel_read_safe": True, "parallel_write_safe": False}
