@@ -70,12 +70,12 @@ PROJECTION = projection_explorer(ENGLISH[:4], VIEWS, asks=2, chosen="hand-made")
 MEMORY = cache_explorer()
 LENGTHS, SIZES_D, KERNELS = [2**i for i in range(4, 18)], [2**i for i in range(4, 14)], [2, 3, 5, 9, 31]
 COSTS = cost_explorer(LENGTHS, SIZES_D, KERNELS, length=4096, width=64, kernel=3)
-LOOKS = RNG.random((2, 3, 13, 12)) ** 6
+LAYER_LOOKS = RNG.random((2, 3, 13, 12)) ** 6
 for i in range(6):  # so that head i finds other links than the heads before it
     for t, source in LINKS[:i]:
-        LOOKS[i // 3, i % 3, t, source] += 2
-LOOKS = LOOKS / LOOKS.sum(axis=-1, keepdims=True)
-LAYERS = layers_explorer(LOOKS, ENGLISH, FRENCH, LINKS, layer=1, head=2)
+        LAYER_LOOKS[i // 3, i % 3, t, source] += 2
+LAYER_LOOKS = LAYER_LOOKS / LAYER_LOOKS.sum(axis=-1, keepdims=True)
+LAYERS = layers_explorer(LAYER_LOOKS, ENGLISH, FRENCH, LINKS, layer=1, head=2)
 EACH_KIND = {
     "attention": ATTENTION,
     "scaling": SCALING,
@@ -695,7 +695,7 @@ def test_heads_by_keyboard(show):
 
 def check_layers(root, layer, head, chosen):
     """The table holds one head of one layer, the status the look of one word, the fact the words on a gold link."""
-    weights = LOOKS[layer, head]
+    weights = LAYER_LOOKS[layer, head]
     percent = np.round(100 * weights).astype(int)
     assert [int(text) for text in cells(root) if text] == percent.ravel().tolist()
     colors = [rgba(style) for style in root.locator("tbody td").evaluate_all(STYLES)]
@@ -726,13 +726,13 @@ def test_layers_and_heads_to_choose(show, frame):
 
 
 def test_layers_by_keyboard_and_without_gold_links(show):
-    root = show(layers_explorer(LOOKS, ENGLISH, FRENCH))
+    root = show(layers_explorer(LAYER_LOOKS, ENGLISH, FRENCH))
     root.keyboard.press("Tab")
     root.keyboard.press("ArrowRight")
     for _ in range(5):
         root.keyboard.press("Tab")
     assert root.locator(":focus").inner_text() == ENGLISH[2]
-    percent = np.round(100 * LOOKS[1, 0]).astype(int)
+    percent = np.round(100 * LAYER_LOOKS[1, 0]).astype(int)
     assert [int(text) for text in cells(root) if text] == percent.ravel().tolist()
     assert root.locator("dd").count() == 0
     assert root.get_by_role("status").locator("span").count() == 1
