@@ -188,14 +188,6 @@ VERDICTS = {
     "another order": "The order is another one: first W_q, then W_k, then W_v.",
     "tokens first": "The tokens come before the heads. Swap the axes to get (3, h, T, d_k).",
     "reshape alone": "Shuffle the tokens, and the outputs do not follow: a reshape alone cuts the tokens into groups.",
-    # appendix A1
-    "ratios": "These are the ratios to the largest weight. The scores are their logarithms.",
-    "log only": "Softmax gives the right weights, but the largest score of each row must be 0: subtract it.",
-    "one largest": "Subtract the largest score of each row, not that of the whole table.",
-    "other base": "The logarithm has another base. Softmax takes powers of e: use np.log.",
-    "below zero": "The sign is wrong: the largest weight has the largest score, and it is 0.",
-    "softmax of weights": "These are weights of weights. Go back, from weights to scores: it takes a logarithm.",
-    "twice": "The function still has its bug: however well a key fits, its weight never passes e / (e + 2) = 0.58.",
     # chapter 09
     "query heads": "This counts the query heads. Only key-value heads are kept.",
     "keys only": "The values are missing: each token keeps a key and a value.",
@@ -251,6 +243,14 @@ VERDICTS = {
     "one norm": "There are two norms, one before each part.",
     "decoder layer": "This is a decoder layer. An encoder layer has one attention.",
     "wide attention": "The attention has four matrices of d_model x d_model.",
+    # appendix A1
+    "ratios": "These are the ratios to the largest weight. The scores are their logarithms.",
+    "log only": "Softmax gives the right weights, but the largest score of each row must be 0: subtract it.",
+    "one largest": "Subtract the largest score of each row, not that of the whole table.",
+    "other base": "The logarithm has another base. Softmax takes powers of e: use np.log.",
+    "below zero": "The sign is wrong: the largest weight has the largest score, and it is 0.",
+    "softmax of weights": "These are weights of weights. Go back, from weights to scores: it takes a logarithm.",
+    "twice": "The function still has its bug: however well a key fits, its weight never passes e / (e + 2) = 0.58.",
 }
 
 
@@ -515,52 +515,6 @@ def _longer(feature):
     return lambda k: np.append(k, feature((k**2).sum(axis=-1, keepdims=True)), axis=-1)
 
 
-# --- chapter 04: Luong's scores -----------------------------------------------------------------------------------
-
-
-def _inputs_04():
-    """Pairwise different sizes; for the window a p between two positions, one that is whole, and a D with D / 2 > 1."""
-    rng = np.random.default_rng(4)
-    general = tuple(rng.normal(size=shape) for shape in ((6, 2, 5), (6, 3, 4), (5, 4)))
-    state = tuple(rng.normal(size=shape) for shape in ((6, 2, 3), (6, 2, 4), (7, 4)))
-    batch = tuple(rng.normal(size=shape) for shape in ((2, 3, 5), (2, 4, 5)))
-    return general, state, batch, (rng.normal(size=(2, 7)), np.array([2.7, 4.0]), 3.0)
-
-
-_GENERAL, _STATE, _BATCH, _WINDOW = _inputs_04()
-
-
-def _general(then=softmax, scale=1.0):
-    return lambda s, h, W_a: then(s @ W_a @ h.swapaxes(-1, -2) * scale) @ h
-
-
-def _attentional(c, s, W_c):
-    return np.tanh(np.append(c, s, axis=-1) @ W_c)
-
-
-def _batch_of_dots(then):
-    return lambda s, h: then(s @ h.swapaxes(-1, -2)) @ h
-
-
-def _over_batch(scores):
-    return softmax(scores.reshape(-1, scores.shape[-1]), axis=0).reshape(scores.shape)
-
-
-def _local(sigma=lambda D: D / 2, near=lambda distance, D: np.abs(distance) <= D, then=softmax, center=lambda p: p):
-    """The weights of local-p; `then` takes the scores and the mask of the window."""
-
-    def function(scores, p, D):
-        distance = np.arange(scores.shape[-1]) - center(p)[:, None]
-        gaussian = np.exp(-(distance**2) / (2 * sigma(D) ** 2)) if sigma else 1.0
-        return then(scores, near(distance, D)) * gaussian
-
-    return function
-
-
-def _unit_rows(weights):
-    return weights / weights.sum(axis=-1, keepdims=True)
-
-
 # --- chapter 03: Bahdanau -----------------------------------------------------------------------------------------
 
 
@@ -606,6 +560,52 @@ def _key_gradient(delta, then=lambda d, U_a: d.sum(axis=-3) @ U_a.T):
 
 def _delta(x, v_a, g):
     return g * v_a * (1 - np.tanh(x) ** 2)
+
+
+# --- chapter 04: Luong's scores -----------------------------------------------------------------------------------
+
+
+def _inputs_04():
+    """Pairwise different sizes; for the window a p between two positions, one that is whole, and a D with D / 2 > 1."""
+    rng = np.random.default_rng(4)
+    general = tuple(rng.normal(size=shape) for shape in ((6, 2, 5), (6, 3, 4), (5, 4)))
+    state = tuple(rng.normal(size=shape) for shape in ((6, 2, 3), (6, 2, 4), (7, 4)))
+    batch = tuple(rng.normal(size=shape) for shape in ((2, 3, 5), (2, 4, 5)))
+    return general, state, batch, (rng.normal(size=(2, 7)), np.array([2.7, 4.0]), 3.0)
+
+
+_GENERAL, _STATE, _BATCH, _WINDOW = _inputs_04()
+
+
+def _general(then=softmax, scale=1.0):
+    return lambda s, h, W_a: then(s @ W_a @ h.swapaxes(-1, -2) * scale) @ h
+
+
+def _attentional(c, s, W_c):
+    return np.tanh(np.append(c, s, axis=-1) @ W_c)
+
+
+def _batch_of_dots(then):
+    return lambda s, h: then(s @ h.swapaxes(-1, -2)) @ h
+
+
+def _over_batch(scores):
+    return softmax(scores.reshape(-1, scores.shape[-1]), axis=0).reshape(scores.shape)
+
+
+def _local(sigma=lambda D: D / 2, near=lambda distance, D: np.abs(distance) <= D, then=softmax, center=lambda p: p):
+    """The weights of local-p; `then` takes the scores and the mask of the window."""
+
+    def function(scores, p, D):
+        distance = np.arange(scores.shape[-1]) - center(p)[:, None]
+        gaussian = np.exp(-(distance**2) / (2 * sigma(D) ** 2)) if sigma else 1.0
+        return then(scores, near(distance, D)) * gaussian
+
+    return function
+
+
+def _unit_rows(weights):
+    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 # --- chapter 05: self-attention ---------------------------------------------------------------------------------
@@ -854,6 +854,79 @@ def _heads_first(product, h):
     return product.reshape(len(product), h, 3, -1).transpose(2, 0, 1, 3)
 
 
+# --- chapter 09: shared heads ------------------------------------------------------------------------------------
+
+
+def _inputs_09():
+    """Pairwise different sizes; 6 query heads in 2 groups."""
+    rng = np.random.default_rng(9)
+    step = tuple(rng.normal(size=shape) / 2 for shape in ((1, 6), (6, 4), (6, 4), (6, 5), (3, 4), (3, 5)))
+    heads = tuple(rng.normal(size=shape) for shape in ((6, 3, 4), (2, 5, 4), (2, 5, 7)))
+    return step, heads, rng.normal(size=(6, 7, 4))
+
+
+_CACHED_STEP, _GROUPED, _PROJECTIONS = _inputs_09()
+
+
+def _cached_step(see=np.append, scale=lambda d_k, d_v: d_k**-0.5):
+    """The output of one new word; see(old, new, axis=0) are the keys, and the values, that it attends to."""
+
+    def function(x, W_q, W_k, W_v, keys, values):
+        k, v = see(keys, x @ W_k, axis=0), see(values, x @ W_v, axis=0)
+        return attention(x @ W_q, k, v, scale=scale(k.shape[-1], v.shape[-1]))
+
+    return function
+
+
+def _over_heads(share, scale=None):
+    """Attention of every query head with the keys, and the values, that share(x, r) makes of those that are kept."""
+
+    def function(q, k, v):
+        r = len(q) // len(k)
+        return attention(q, share(k, r), share(v, r), scale=scale and scale(q.shape[-1]))
+
+    return function
+
+
+# --- chapter 10: what it costs ------------------------------------------------------------------------------------
+
+
+def _inputs_10():
+    """2 queries whose largest score is not the first; a query in 3 parts, then the same with huge scores."""
+    rng = np.random.default_rng(10)
+    q, k, v = (rng.normal(size=shape) for shape in ((2, 6), (7, 6), (7, 4)))
+    parts = tuple(rng.normal(size=shape) for shape in ((3,), (3, 4)))
+    sums = np.array([1.3, 2.9, 4.1])
+    return (q, k, v), (2 * parts[0], sums, parts[1]), (2 * parts[0] + 2000, sums, parts[1])
+
+
+_BLOCKS, _PARTS, _HUGE_PARTS = _inputs_10()
+_LENGTHS, _KERNELS = (np.array([1.0, 2.0, 5.0]), 3.0), (np.array([5.0, 7.0, 31.0]), 6.0)
+
+
+def _in_blocks(shrink_sum=lambda s: s, shrink_output=lambda s: s, divide=True):
+    """Attention over blocks of two keys; how the running sum and the running output take a new maximum."""
+
+    def function(q, k, v):
+        scale = q.shape[-1] ** -0.5
+        m, total, output = q @ k[:1].T * scale, 0.0, 0.0
+        for j in range(0, len(k), 2):
+            scores = q @ k[j : j + 2].T * scale
+            new = np.maximum(m, scores.max(axis=-1, keepdims=True))
+            e, shrink = np.exp(scores - new), np.exp(m - new)
+            total = total * shrink_sum(shrink) + e.sum(axis=-1, keepdims=True)
+            output = output * shrink_output(shrink) + e @ v[j : j + 2]
+            m = new
+        return output / total if divide else output
+
+    return function
+
+
+def _merge(m, total, output):
+    share = np.exp(m - m.max())
+    return share @ output / (share @ total)
+
+
 # --- chapter 11: the parts of a Transformer -----------------------------------------------------------------------
 
 
@@ -929,79 +1002,6 @@ def _encoder_layer_size(d=512, d_ff=2048, attentions=1, norms=2, biases=True, ma
 def _behind(log=np.log, largest=_row_max):
     """The scores behind weights; `largest` takes logarithms and gives what is subtracted."""
     return lambda w: log(w) - largest(log(w))
-
-
-# --- chapter 09: shared heads ------------------------------------------------------------------------------------
-
-
-def _inputs_09():
-    """Pairwise different sizes; 6 query heads in 2 groups."""
-    rng = np.random.default_rng(9)
-    step = tuple(rng.normal(size=shape) / 2 for shape in ((1, 6), (6, 4), (6, 4), (6, 5), (3, 4), (3, 5)))
-    heads = tuple(rng.normal(size=shape) for shape in ((6, 3, 4), (2, 5, 4), (2, 5, 7)))
-    return step, heads, rng.normal(size=(6, 7, 4))
-
-
-_CACHED_STEP, _GROUPED, _PROJECTIONS = _inputs_09()
-
-
-def _cached_step(see=np.append, scale=lambda d_k, d_v: d_k**-0.5):
-    """The output of one new word; see(old, new, axis=0) are the keys, and the values, that it attends to."""
-
-    def function(x, W_q, W_k, W_v, keys, values):
-        k, v = see(keys, x @ W_k, axis=0), see(values, x @ W_v, axis=0)
-        return attention(x @ W_q, k, v, scale=scale(k.shape[-1], v.shape[-1]))
-
-    return function
-
-
-def _over_heads(share, scale=None):
-    """Attention of every query head with the keys, and the values, that share(x, r) makes of those that are kept."""
-
-    def function(q, k, v):
-        r = len(q) // len(k)
-        return attention(q, share(k, r), share(v, r), scale=scale and scale(q.shape[-1]))
-
-    return function
-
-
-# --- chapter 10: what it costs ------------------------------------------------------------------------------------
-
-
-def _inputs_10():
-    """2 queries whose largest score is not the first; a query in 3 parts, then the same with huge scores."""
-    rng = np.random.default_rng(10)
-    q, k, v = (rng.normal(size=shape) for shape in ((2, 6), (7, 6), (7, 4)))
-    parts = tuple(rng.normal(size=shape) for shape in ((3,), (3, 4)))
-    sums = np.array([1.3, 2.9, 4.1])
-    return (q, k, v), (2 * parts[0], sums, parts[1]), (2 * parts[0] + 2000, sums, parts[1])
-
-
-_BLOCKS, _PARTS, _HUGE_PARTS = _inputs_10()
-_LENGTHS, _KERNELS = (np.array([1.0, 2.0, 5.0]), 3.0), (np.array([5.0, 7.0, 31.0]), 6.0)
-
-
-def _in_blocks(shrink_sum=lambda s: s, shrink_output=lambda s: s, divide=True):
-    """Attention over blocks of two keys; how the running sum and the running output take a new maximum."""
-
-    def function(q, k, v):
-        scale = q.shape[-1] ** -0.5
-        m, total, output = q @ k[:1].T * scale, 0.0, 0.0
-        for j in range(0, len(k), 2):
-            scores = q @ k[j : j + 2].T * scale
-            new = np.maximum(m, scores.max(axis=-1, keepdims=True))
-            e, shrink = np.exp(scores - new), np.exp(m - new)
-            total = total * shrink_sum(shrink) + e.sum(axis=-1, keepdims=True)
-            output = output * shrink_output(shrink) + e @ v[j : j + 2]
-            m = new
-        return output / total if divide else output
-
-    return function
-
-
-def _merge(m, total, output):
-    share = np.exp(m - m.max())
-    return share @ output / (share @ total)
 
 
 EXERCISES = {
@@ -1426,91 +1426,6 @@ EXERCISES = {
             "no W_o": [_many_heads(out=lambda joined, W_o: joined)],
         },
     ),
-    "11.1": Exercise(
-        right=_layer_norm(),
-        inputs=_TOKENS,
-        mistakes={
-            "no eps": [_layer_norm(scale=np.sqrt)],
-            "n - 1": [_layer_norm(ddof=1)],
-            "over tokens": [_layer_norm(axis=0)],
-            "over table": [_layer_norm(axis=None)],
-            "by variance": [_layer_norm(scale=lambda var: var + 1e-5)],
-            "bare norm": [_layer_norm(affine=False)],
-        },
-    ),
-    "11.2": Exercise(
-        right=_waves(_alternate),
-        inputs=(_SEATS,),
-        mistakes={
-            "halves": [_waves(lambda a, b: np.concatenate([a, b], axis=-1))],
-            "cosine first": [_waves(lambda a, b: _alternate(b, a))],
-            "divided by w": [_waves(_alternate, np.divide.outer)],
-        },
-    ),
-    "11.3": Exercise(
-        right=_block(lambda x, normed, out: x + out),
-        inputs=(_BLOCK,),
-        mistakes={
-            "normed sum": [_block(lambda x, normed, out: normed + out)],
-            "post-norm": [_post_norm],
-            "x left out": [_block(lambda x, normed, out: out)],
-            "not normed": [_block(lambda x, normed, out: x + out, reads_x=True)],
-            "bend at the end": [_bend_at_the_end],
-            "straight": [_block(lambda x, normed, out: x + out, bend=lambda hidden: hidden)],
-        },
-    ),
-    "11.4": Exercise(
-        right=_placed(lambda table, t, T: table[t : t + T]),
-        inputs=(_NEW,),
-        mistakes={
-            "position 0": [_placed(lambda table, t, T: table[:T])],
-            "last for all": [_placed(lambda table, t, T: table[t : t + 1])],
-            "one too far": [_placed(lambda table, t, T: table[t + 1 : t + 1 + T])],
-            "of the old": [_placed(lambda table, t, T: table[t - T : t])],
-        },
-    ),
-    "11.5": Exercise(
-        right=_encoder_layer_size(),
-        mistakes={
-            "no biases": [_encoder_layer_size(biases=False)],
-            "no norms": [_encoder_layer_size(norms=0)],
-            "one norm": [_encoder_layer_size(norms=1)],
-            "decoder layer": [_encoder_layer_size(attentions=2, norms=3), _encoder_layer_size(attentions=2)],
-            "wide attention": [_encoder_layer_size(matrices=3), _encoder_layer_size(matrices=1)],
-        },
-    ),
-    "A1.1": Exercise(
-        right=softmax(np.array([0.5, 1.0, 1.5])),
-        mistakes={
-            "no scale": [softmax(np.array([1.0, 2.0, 3.0])), np.array([0.09, 0.24, 0.67])],
-            "no root": [softmax(np.array([0.25, 0.5, 0.75]))],
-            "multiplied": [softmax(np.array([2.0, 4.0, 6.0]))],
-            "scaled late": [softmax(np.array([1.0, 2.0, 3.0])) / 2],
-            "division": [np.array([1.0, 2.0, 3.0]) / 6],
-        },
-    ),
-    "A1.2": Exercise(
-        right=_behind(),
-        inputs=((softmax(_SCORES),),),
-        mistakes={
-            "ratios": [lambda w: w / _row_max(w)],
-            "log only": [np.log, lambda w: np.log(w) - np.log(w).mean(axis=-1, keepdims=True)],
-            "one largest": [_behind(largest=np.max)],
-            "other base": [_behind(np.log2), _behind(np.log10)],
-            "below zero": [lambda w: -_behind()(w)],
-            "softmax of weights": [softmax],
-        },
-    ),
-    "A1.3": Exercise(
-        right=attention,
-        inputs=(_QKV,),
-        mistakes={
-            "twice": [_scaled(_root, lambda scores: softmax(softmax(scores)))],
-            "no softmax": [_scaled(_root, lambda scores: scores)],
-            "no scale": [_scaled(lambda d_k, d_v, T_k: 1.0)],
-            "weights only": [lambda q, k, v: softmax(q @ k.T * q.shape[-1] ** -0.5)],
-        },
-    ),
     "09.1": Exercise(
         right=65536,
         mistakes={
@@ -1594,6 +1509,91 @@ EXERCISES = {
             "sums left out": [lambda m, total, output: softmax(m) @ (output / total[:, None])],
             "no last division": [lambda m, total, output: np.exp(m - m.max()) @ output],
             "exp of m": [lambda m, total, output: np.exp(m) @ output / (np.exp(m) @ total)],
+        },
+    ),
+    "11.1": Exercise(
+        right=_layer_norm(),
+        inputs=_TOKENS,
+        mistakes={
+            "no eps": [_layer_norm(scale=np.sqrt)],
+            "n - 1": [_layer_norm(ddof=1)],
+            "over tokens": [_layer_norm(axis=0)],
+            "over table": [_layer_norm(axis=None)],
+            "by variance": [_layer_norm(scale=lambda var: var + 1e-5)],
+            "bare norm": [_layer_norm(affine=False)],
+        },
+    ),
+    "11.2": Exercise(
+        right=_waves(_alternate),
+        inputs=(_SEATS,),
+        mistakes={
+            "halves": [_waves(lambda a, b: np.concatenate([a, b], axis=-1))],
+            "cosine first": [_waves(lambda a, b: _alternate(b, a))],
+            "divided by w": [_waves(_alternate, np.divide.outer)],
+        },
+    ),
+    "11.3": Exercise(
+        right=_block(lambda x, normed, out: x + out),
+        inputs=(_BLOCK,),
+        mistakes={
+            "normed sum": [_block(lambda x, normed, out: normed + out)],
+            "post-norm": [_post_norm],
+            "x left out": [_block(lambda x, normed, out: out)],
+            "not normed": [_block(lambda x, normed, out: x + out, reads_x=True)],
+            "bend at the end": [_bend_at_the_end],
+            "straight": [_block(lambda x, normed, out: x + out, bend=lambda hidden: hidden)],
+        },
+    ),
+    "11.4": Exercise(
+        right=_placed(lambda table, t, T: table[t : t + T]),
+        inputs=(_NEW,),
+        mistakes={
+            "position 0": [_placed(lambda table, t, T: table[:T])],
+            "last for all": [_placed(lambda table, t, T: table[t : t + 1])],
+            "one too far": [_placed(lambda table, t, T: table[t + 1 : t + 1 + T])],
+            "of the old": [_placed(lambda table, t, T: table[t - T : t])],
+        },
+    ),
+    "11.5": Exercise(
+        right=_encoder_layer_size(),
+        mistakes={
+            "no biases": [_encoder_layer_size(biases=False)],
+            "no norms": [_encoder_layer_size(norms=0)],
+            "one norm": [_encoder_layer_size(norms=1)],
+            "decoder layer": [_encoder_layer_size(attentions=2, norms=3), _encoder_layer_size(attentions=2)],
+            "wide attention": [_encoder_layer_size(matrices=3), _encoder_layer_size(matrices=1)],
+        },
+    ),
+    "A1.1": Exercise(
+        right=softmax(np.array([0.5, 1.0, 1.5])),
+        mistakes={
+            "no scale": [softmax(np.array([1.0, 2.0, 3.0])), np.array([0.09, 0.24, 0.67])],
+            "no root": [softmax(np.array([0.25, 0.5, 0.75]))],
+            "multiplied": [softmax(np.array([2.0, 4.0, 6.0]))],
+            "scaled late": [softmax(np.array([1.0, 2.0, 3.0])) / 2],
+            "division": [np.array([1.0, 2.0, 3.0]) / 6],
+        },
+    ),
+    "A1.2": Exercise(
+        right=_behind(),
+        inputs=((softmax(_SCORES),),),
+        mistakes={
+            "ratios": [lambda w: w / _row_max(w)],
+            "log only": [np.log, lambda w: np.log(w) - np.log(w).mean(axis=-1, keepdims=True)],
+            "one largest": [_behind(largest=np.max)],
+            "other base": [_behind(np.log2), _behind(np.log10)],
+            "below zero": [lambda w: -_behind()(w)],
+            "softmax of weights": [softmax],
+        },
+    ),
+    "A1.3": Exercise(
+        right=attention,
+        inputs=(_QKV,),
+        mistakes={
+            "twice": [_scaled(_root, lambda scores: softmax(softmax(scores)))],
+            "no softmax": [_scaled(_root, lambda scores: scores)],
+            "no scale": [_scaled(lambda d_k, d_v, T_k: 1.0)],
+            "weights only": [lambda q, k, v: softmax(q @ k.T * q.shape[-1] ** -0.5)],
         },
     ),
 }
