@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from . import shapes
 from .functional import additive_scores, attention, gaussian_scores, grouped_attention, sinusoidal_positions, softmax
 from .gradients import additive_scores_vjp, softmax_vjp
 
@@ -382,9 +383,7 @@ def _quiet(function, arguments):
 def _numbers(x):
     """x as a float64 array, None if it holds no numbers. Torch tensors of any device too."""
     try:
-        if hasattr(x, "detach"):
-            x = x.detach().cpu()
-            x = (x if x.is_complex() else x.double()).numpy()
+        x = shapes.plain(x)
         refused = isinstance(x, np.ma.MaskedArray) or np.asarray(x).dtype.kind not in "biuf"
         return None if refused else np.asarray(x, dtype=np.float64)
     except Exception:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import costs
+from . import costs, shapes
 from .numpy_backend import causal_mask, softmax
 
 # Every word that a reader of an explorer sees, in one place for translators. {0}, {1} are filled in.
@@ -194,13 +194,8 @@ def to_numpy(x, name="x"):
 
 
 def _plain(x):
-    """x with NumPy arrays for tensors, also in lists. A tensor is known by what it can do: no torch is needed."""
-    if isinstance(x, (list, tuple)):
-        return [_plain(item) for item in x]
-    if hasattr(x, "detach"):
-        x = x.detach().cpu()
-        return (x.double() if x.is_floating_point() else x).numpy()  # NumPy has no bfloat16
-    return x
+    """x with NumPy arrays for tensors, also in lists."""
+    return [_plain(item) for item in x] if isinstance(x, (list, tuple)) else shapes.plain(x)
 
 
 def _finite(x, name):

@@ -182,7 +182,7 @@ class _Runner:
             raise TypeError(f"fn must return one array, got a {type(output).__name__}: use lambda x: model(x)[0]")
         if not (shapes.is_tensor(output) or isinstance(output, np.ndarray)):
             raise TypeError(f"fn must return an array or a tensor, got {type(output).__name__}")
-        output = _to_numpy(output)
+        output = np.array(shapes.plain(output))
         if output.dtype.kind not in "biuf":
             raise TypeError(f"fn must return real numbers, got dtype {output.dtype}")
         if output.shape[: len(leading)] != leading:
@@ -199,7 +199,7 @@ def _example(name, x, kinds="fi", wanted="vectors (B, T, ...) or whole-number to
     """x as float64, int64 or bool, and the function that makes from such an array what the user's function gets."""
     if shapes.same_library(**{name: x}) == "torch":
         torch, like = sys.modules["torch"], x
-        array = _to_numpy(x)
+        array = np.array(shapes.plain(x))
         back = lambda new: torch.tensor(new, dtype=like.dtype, device=like.device)  # noqa: E731
     else:
         array = np.asarray(x)
@@ -212,14 +212,6 @@ def _example(name, x, kinds="fi", wanted="vectors (B, T, ...) or whole-number to
     if kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got NaN or infinity")
     return array.astype({"f": np.float64, "i": np.int64, "b": bool}[kind]), back
-
-
-def _to_numpy(x):
-    """A copy as NumPy. NumPy has no bfloat16, so every float tensor becomes float64."""
-    if not shapes.is_tensor(x):
-        return np.array(x)
-    x = x.detach().cpu()
-    return (x.double() if x.is_floating_point() else x).numpy().copy()
 
 
 def _check_real(real, B, T):

@@ -92,7 +92,7 @@ def argmax_links(weights, pair):
     Returns:
         Set of (target position, source position).
     """
-    weights = np.asarray(weights.detach().cpu() if shapes.is_tensor(weights) else weights)
+    weights = np.asarray(shapes.plain(weights))
     words = len(pair.target), len(pair.source)
     if weights.ndim != 2 or weights.shape[0] < words[0] or weights.shape[1] < words[1]:
         raise ValueError(f"weights must have shape (T_y, T_x), at least {words} for this pair, got {weights.shape}")

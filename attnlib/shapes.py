@@ -18,6 +18,14 @@ def is_tensor(x):
     return torch is not None and isinstance(x, torch.Tensor)
 
 
+def plain(x):
+    """A tensor of any device as a NumPy array, floats as float64, since NumPy has no bfloat16; else x itself."""
+    if not is_tensor(x):
+        return x
+    x = x.detach().cpu()
+    return (x.double() if x.is_floating_point() else x).numpy()
+
+
 def same_library(**arguments):
     """Return "torch" if the arguments are tensors on one device, else "numpy". A mix is an error; None is skipped."""
     given = {name: x for name, x in arguments.items() if x is not None}

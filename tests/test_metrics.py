@@ -122,6 +122,7 @@ def test_the_gold_links_match():
     for among in (None, "content", "crossing"):
         assert metrics.link_match(weights, RUNNING_EXAMPLE, among) == 1
     assert metrics.link_match(torch.tensor(weights, requires_grad=True), RUNNING_EXAMPLE) == 1
+    assert metrics.link_match(torch.tensor(weights, dtype=torch.bfloat16), RUNNING_EXAMPLE) == 1
 
 
 def test_one_source_word_of_several_is_enough():
