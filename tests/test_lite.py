@@ -63,7 +63,8 @@ def printed(cell):
 
 def run_all(page):
     """Run all cells, as a reader does; returns what each code cell shows once the first one with an error has ended."""
-    page.get_by_text(KERNEL).wait_for(timeout=PATIENCE)
+    # Its name may stand in the toolbar's overflow menu, where it is not seen: JupyterLab decides that by a race.
+    page.get_by_text(KERNEL).first.wait_for(state="attached", timeout=PATIENCE)
     page.locator(".lm-MenuBar-item", has_text=re.compile("^Run$")).click()
     page.get_by_text("Run All Cells", exact=True).click()
     page.wait_for_function(
