@@ -252,6 +252,22 @@ VERDICTS = {
     "below zero": "The sign is wrong: the largest weight has the largest score, and it is 0.",
     "softmax of weights": "These are weights of weights. Go back, from weights to scores: it takes a logarithm.",
     "twice": "The function still has its bug: however well a key fits, its weight never passes e / (e + 2) = 0.58.",
+    # appendix A2
+    "only silenced": "The first weight is 0, but the other weights do not sum to 1.",
+    "renormalized": "The weights that are left were made to sum to 1, and the output has changed. Solve for them.",
+    "sum forgotten": "The output is the same, but the weights do not sum to 1. That is one more equation.",
+    "first kept": "The first key still has its weight. It must be 0.",
+    "only the largest": "This equals the largest visible score alone. Half of the weight is as much as all three have.",
+    "nothing added": "The -20 is not made up for: the hidden score must be 20 higher.",
+    "twenty lower": "The sign is wrong: the hidden score must make up for the -20.",
+    "sum of scores": "Scores do not add up. The exponentials of the scores do.",
+    "equal share": "This gives the hidden key a quarter, as if it were a mean of the visible ones. It must get half.",
+    "log of sum overflows": "Large scores overflow. Subtract the largest score first, and add it again at the end.",
+    "undone with p": "The function still has its bug: with p = [1, 2, 0, 3] it finds gaps in a layer that only copies.",
+    "invariance": "This tests invariance: an equivariant layer gives the outputs in the new order, out[p].",
+    "order of x": "The gaps are right, but in the order of x. Return them in the order of x[p].",
+    "one gap": "This is the largest gap of all. Return one for each word.",
+    "no distance": "These are differences with a sign, and gaps may be hidden by it. Take absolute values.",
 }
 
 
@@ -1003,6 +1019,39 @@ def _behind(log=np.log, largest=_row_max):
     return lambda w: log(w) - largest(log(w))
 
 
+# --- appendix A2: claims ----------------------------------------------------------------------------------------
+
+
+def _inputs_A2():
+    """Weights inside of the hull of the other values, so that these can replace the first; an order of three words."""
+    values = np.array([[1.5, 1.0], [0.0, 0.0], [4.0, 1.0], [1.0, 3.0]])
+    rng = np.random.default_rng(12)
+    moderate, large = rng.normal(size=(2, 3)), 1000 * rng.normal(size=(2, 3))
+    out, shuffled = rng.normal(size=(2, 4, 3))
+    return (np.array([0.4, 0.3, 0.1, 0.2]), values), (moderate,), (large,), (out, shuffled, np.array([1, 2, 0, 3]))
+
+
+_SEEN, _VISIBLE, _HUGE_VISIBLE, _SHUFFLED = _inputs_A2()
+
+
+def _without_first(w, v):
+    """The weights of the other three keys that give the same output and the same sum."""
+    return np.append(0.0, np.linalg.solve(np.vstack([v[1:].T, np.ones(3)]), np.append(w @ v, 1.0)))
+
+
+def _without_sum(w, v):
+    return np.append(0.0, np.linalg.pinv(v[1:].T) @ (w @ v))
+
+
+def _log_sum(s):
+    top = s.max(axis=-1)
+    return top + np.log(np.exp(s - top[..., None]).sum(axis=-1))
+
+
+def _gaps(of=lambda out, p: out[p], to=lambda shuffled, p: shuffled):
+    return lambda out, shuffled, p: np.abs(to(shuffled, p) - of(out, p)).max(axis=1)
+
+
 EXERCISES = {
     "01.1": Exercise(
         right=_gru(),
@@ -1593,6 +1642,39 @@ EXERCISES = {
             "no softmax": [_scaled(_root, lambda scores: scores)],
             "no scale": [_scaled(lambda d_k, d_v, T_k: 1.0)],
             "weights only": [lambda q, k, v: softmax(q @ k.T * q.shape[-1] ** -0.5)],
+        },
+    ),
+    "A2.1": Exercise(
+        right=_without_first,
+        inputs=(_SEEN,),
+        mistakes={
+            "only silenced": [lambda w, v: np.append(0.0, w[1:])],
+            "renormalized": [lambda w, v: np.append(0.0, w[1:] / w[1:].sum())],
+            "sum forgotten": [_without_sum],
+            "first kept": [lambda w, v: w.copy()],
+        },
+    ),
+    "A2.2": Exercise(
+        right=lambda s: 20 + _log_sum(s),
+        inputs=(_VISIBLE, _HUGE_VISIBLE),
+        mistakes={
+            "only the largest": [lambda s: 20 + s.max(axis=-1)],
+            "nothing added": [_log_sum],
+            "twenty lower": [lambda s: _log_sum(s) - 20],
+            "sum of scores": [lambda s: 20 + s.sum(axis=-1)],
+            "equal share": [lambda s: 20 + _log_sum(s) - np.log(3)],
+            "log of sum overflows": [lambda s: 20 + np.log(np.exp(s).sum(axis=-1))],
+        },
+    ),
+    "A2.3": Exercise(
+        right=_gaps(),
+        inputs=(_SHUFFLED,),
+        mistakes={
+            "undone with p": [_gaps(lambda out, p: out, lambda shuffled, p: shuffled[p])],
+            "invariance": [_gaps(lambda out, p: out)],
+            "order of x": [_gaps(lambda out, p: out, lambda shuffled, p: shuffled[np.argsort(p)])],
+            "one gap": [lambda out, shuffled, p: np.abs(shuffled - out[p]).max()],
+            "no distance": [lambda out, shuffled, p: (shuffled - out[p]).max(axis=1)],
         },
     ),
 }

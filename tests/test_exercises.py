@@ -172,6 +172,32 @@ def test_one_sentence_hides_the_bug_of_chapter_05(capsys):
     assert "outputs of the others move" in verdict(capsys, "05.4", bug)
 
 
+def test_the_counterexamples_of_appendix_A2_break_their_claims():
+    """Other weights without the first key, with the same output; a hidden score of which half is seen."""
+    (w, v), right = EXERCISES["A2.1"].inputs[0], EXERCISES["A2.1"].right
+    assert w[0] == 0.4
+    assert np.isclose(w.sum(), 1)
+    assert right(w, v)[0] == 0
+    assert (right(w, v) >= 0).all()
+    assert np.isclose(right(w, v).sum(), 1)
+    assert np.allclose(right(w, v) @ v, w @ v)
+    for (s,) in EXERCISES["A2.2"].inputs:
+        hidden = EXERCISES["A2.2"].right(s) - 20
+        assert np.allclose(softmax(np.append(s, hidden[:, None], axis=1))[:, 3], 0.5)
+
+
+def test_an_exchange_of_two_words_hides_the_bug_of_appendix_A2(capsys):
+    """With three words in a circle it accuses a layer that only copies, as the verdict says."""
+    bug, right = EXERCISES["A2.3"].mistakes["undone with p"][0], EXERCISES["A2.3"].right
+    out, _, circle = EXERCISES["A2.3"].inputs[0]
+    exchange = np.array([0, 2, 1, 3])
+    assert not right(out, out[exchange], exchange).any()
+    assert not bug(out, out[exchange], exchange).any()
+    assert not right(out, out[circle], circle).any()
+    assert bug(out, out[circle], circle).any()
+    assert "only copies" in verdict(capsys, "A2.3", bug)
+
+
 def test_a_softmax_that_overflows_later_is_not_correct(capsys):
     def shifted_by_the_mean(x):
         e = np.exp(x - x.mean(axis=-1, keepdims=True))
