@@ -10,7 +10,9 @@ from notebooks import NOTEBOOKS, ROOT
 
 LINK = re.compile(r"https?://[^\s)>\]\"'`;,]+")
 # An entry, here or in a chapter: authors (year). [title](link). More.
-ENTRY = re.compile(r"^- (?P<authors>[^()]+) \((?P<year>\d{4})\)\. \[(?P<title>[^]]+)\]\((?P<link>\S+?)\)\.? ?(?P<rest>.*)$")
+ENTRY = re.compile(
+    r"^- (?P<authors>[^()]+) \((?P<year>\d{4})\)\. \[(?P<title>[^]]+)\]\((?P<link>\S+?)\)\.? ?(?P<rest>.*)$"
+)
 PAGE = (ROOT / "book" / "references.md").read_text(encoding="utf-8")
 CHAPTERS = {path.stem: nbformat.read(path, as_version=4).cells for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
 

@@ -29,7 +29,10 @@ FILES = {
     "picture-tall.png": {"size": (5.2, 8.4), "grid": (2, 1), "widths": (1,), "height": 1},
     "card.png": {"size": (12.8 / 1.5, 6.4 / 1.5), "grid": (1, 2), "widths": (1.3, 1), "height": 0.8},
 }
-TITLE, SUBTITLE = "Attention, from scratch", "A course in which every claim is a cell that runs, in NumPy and in PyTorch"
+TITLE, SUBTITLE = (
+    "Attention, from scratch",
+    "A course in which every claim is a cell that runs, in NumPy and in PyTorch",
+)
 GRAY = "#555555"
 
 
