@@ -58,8 +58,8 @@ def test_a_picture_is_small_and_is_what_the_tool_draws(tmp_path, name):
     picture.draw(picture.stored(), tmp_path / name, **form)
     with Image.open(path) as kept, Image.open(tmp_path / name) as drawn:
         assert kept.size == drawn.size == tuple(round(150 * side) for side in form["size"])
-        difference = np.asarray(ImageChops.difference(kept.convert("RGB"), drawn.convert("RGB")))
-    assert difference.mean() < 0.5  # of 255: another matplotlib may round a line elsewhere
+        difference = np.asarray(ImageChops.difference(kept.convert("RGB"), drawn.convert("RGB"))).max(axis=-1)
+    assert (difference > 64).mean() < 2e-4  # another matplotlib may shade an edge differently
 
 
 def test_the_card_has_the_size_that_link_previews_ask_for():
