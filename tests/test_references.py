@@ -14,7 +14,9 @@ ENTRY = re.compile(
     r"^- (?P<authors>[^()]+) \((?P<year>\d{4})\)\. \[(?P<title>[^]]+)\]\((?P<link>\S+?)\)\.? ?(?P<rest>.*)$"
 )
 PAGE = (ROOT / "book" / "references.md").read_text(encoding="utf-8")
-CHAPTERS = {path.stem: nbformat.read(path, as_version=4).cells for path in sorted(NOTEBOOKS.glob("*.ipynb"))}
+TOC = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+PATHS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if f"notebooks/{path.stem}\n" in TOC]
+CHAPTERS = {path.stem: nbformat.read(path, as_version=4).cells for path in PATHS}
 
 
 def entries(text):
