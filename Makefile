@@ -5,7 +5,7 @@ PY := .venv/bin/python
 # Stored outputs are made, and compared, on the CPU with one thread (ATTNLIB_DEVICE is read by attnlib.device).
 QUIET := ATTNLIB_DEVICE=cpu OMP_NUM_THREADS=1 TQDM_DISABLE=1
 
-.PHONY: help book serve lab test lint bench bench-training notebooks chapter rename lock clean
+.PHONY: help book serve lab test lint bench bench-training notebooks chapter picture rename lock clean
 
 help:            ## list the commands
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -44,6 +44,9 @@ notebooks: .venv/ready ## run all notebooks (or NAME=06_scaled_dot_product) and 
 
 chapter: .venv/ready   ## start a new chapter: make chapter NAME=12_topic
 	$(if $(NAME),,$(error usage: make chapter NAME=12_topic))$(PY) book/_tools/notebooks.py new $(NAME)
+
+picture: .venv/ready   ## train and draw the picture of the landing page again (two minutes; after a change of chapter 01 or 03)
+	$(QUIET) $(PY) book/_tools/picture.py
 
 rename: .venv/ready    ## set the repository everywhere: make rename REPO=owner/name
 	$(if $(REPO),,$(error usage: make rename REPO=owner/name))$(PY) book/_tools/rename.py $(REPO)

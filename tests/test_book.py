@@ -36,7 +36,7 @@ FORMAT = '"nbformat": 4, "nbformat_minor": 5'
     ids=lambda value: value if isinstance(value, str) and len(value) < 16 else "",
 )
 def test_a_broken_page_breaks_the_build_and_is_named(tmp_path, page, text, message):
-    copy_book(tmp_path, "_config.yml", "book/_ext", "book/_static", "book/_vendor", "book/references.bib")
+    copy_book(tmp_path, "_config.yml", "book/_ext", "book/_static", "book/_vendor")
     stem = page.split(".")[0]
     (tmp_path / "_toc.yml").write_text(f"format: jb-book\nroot: start\nchapters:\n  - file: {stem}\n", encoding="utf-8")
     (tmp_path / "start.md").write_text("# Start\n\nHere.\n", encoding="utf-8")

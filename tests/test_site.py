@@ -166,6 +166,34 @@ def test_the_theme_is_repaired(open_page, site, name):
     assert page.title().endswith(CONFIG["title"])
 
 
+def card(page):
+    """What the page tells those who draw a preview of a link to it."""
+    found = (
+        "[...document.querySelectorAll('meta[property^=\"og:\"]')].map(m => [m.getAttribute('property'), m.content])"
+    )
+    return dict(page.evaluate(found))
+
+
+@EVERY_PAGE
+def test_a_link_to_a_page_has_a_card(open_page, site, name):
+    page = open_page(f"{name}.html")
+    base, told = CONFIG["html"]["baseurl"], card(page)
+    assert told["og:url"] == f"{base}{name}.html"
+    assert (site.folder / told["og:image"].removeprefix(base)).read_bytes()[:4] == b"\x89PNG"
+    assert told["og:description"] == page.locator("meta[name=description]").get_attribute("content")
+    assert page.title() == f"{told['og:title']} \N{EM DASH} {CONFIG['title']}"
+    assert page.locator("meta[name='twitter:card']").get_attribute("content") == "summary_large_image"
+
+
+def test_the_address_without_a_page_has_the_card_of_the_landing_page(open_page, browser, site):
+    landing = card(open_page(f"{TOC['root']}.html"))
+    page = browser.new_page()
+    page.set_content((site.folder / "index.html").read_text(encoding="utf-8").replace("http-equiv", "data-off"))
+    assert card(page) == landing
+    page.close()
+    assert open_page("").url == f"{site.url}{TOC['root']}.html"
+
+
 @EVERY_CHAPTER
 def test_a_chapter_opens_in_colab_and_downloads(open_page, site, name):
     page = open_page(f"{name}.html")

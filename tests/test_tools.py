@@ -60,6 +60,15 @@ def test_the_number_of_a_new_chapter_has_a_zero_in_code_only(folder):
     assert "Solution 7.1" in text
 
 
+def test_a_new_chapter_differs_from_the_template_in_the_numbers_of_its_exercises_only(folder):
+    old = notebooks.TEMPLATE.read_text(encoding="utf-8").splitlines()
+    new = notebooks.new("12_topic").read_text(encoding="utf-8").splitlines()
+    changed = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
+    assert len(changed) == 18  # three exercises: the task, the check, and in the solution title, check and two prompts
+    assert all(re.search(r"(Exercise|Solution) 12\.|check\(.\"12\.", b) for a, b in changed)
+    assert sum("[2.0, 1.0, 0.1]" in line for line in new) == 1
+
+
 @pytest.mark.parametrize("name", ["topic", "7_masks", "07-masks", "07_Masks", "../07_masks", "07_masks.ipynb", ""])
 def test_a_bad_name_is_refused(folder, name):
     with pytest.raises(ValueError, match=r"NAME must look like 12_topic .*, got "):

