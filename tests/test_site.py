@@ -20,6 +20,7 @@ CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 MODES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 EVERY_PAGE = pytest.mark.parametrize("name", PAGES)
 EVERY_CHAPTER = pytest.mark.parametrize("name", CHAPTERS)
+EVERY_QUIZ = pytest.mark.parametrize("name", ["book/part_1", "book/part_2", "book/part_3"])
 
 # What axe finds in the theme's own parts: the rule, and the only elements for which it is accepted.
 OF_THE_THEME = {"region": ".sidebar-primary-item:has(> .navbar-brand)"}
@@ -127,15 +128,20 @@ def source_of(name):
     return next(ROOT.glob(f"{name}.*")).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if "$" in source_of(name)])
-def test_math_is_drawn(open_page, name):
-    page = open_page(f"{name}.html")
-    sizes = page.evaluate(
-        """[...document.querySelectorAll('article .math')].map(m => {
+def math_sizes(page, selector):
+    """The smaller of width and height of each formula, in pixels; 0 if nothing is drawn."""
+    return page.locator(selector).evaluate_all(
+        """all => all.map(m => {
             const box = m.querySelector('.katex-html')?.getBoundingClientRect();
             return box ? Math.min(box.width, box.height) : 0;
         })"""
     )
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if "$" in source_of(name)])
+def test_math_is_drawn(open_page, name):
+    page = open_page(f"{name}.html")
+    sizes = math_sizes(page, "article .math:not(.reason .math)")  # reasons of a quiz are hidden at first
     assert sizes
     assert min(sizes) > 3
     assert {"KaTeX_Main", "KaTeX_Math"} <= loaded_fonts(page)
@@ -285,3 +291,79 @@ def test_print_unfolds_hints(open_page):
     assert not page.evaluate(shown)
     page.emulate_media(media="print")
     page.wait_for_function(shown, timeout=10_000)
+
+
+def reasons_shown(question):
+    """What a screen reader finds in the status boxes of the four options: the reason, or nothing."""
+    return [box.inner_text() for box in question.get_by_role("status").all()]
+
+
+@EVERY_QUIZ
+def test_a_quiz_is_answered_by_keyboard(open_page, name):
+    page = open_page(f"{name}.html")
+    questions = page.locator("fieldset.quiz").all()
+    score = page.locator(".quiz-score")
+    page.locator("#the-quiz > p").first.click()  # Tab goes on from here
+    for number, question in enumerate(questions, 1):
+        assert score.inner_text() == ""
+        presses = 0
+        while page.evaluate("document.activeElement.name") != f"question-{number}":
+            page.keyboard.press("Tab")
+            presses += 1
+            assert presses < 5, f"question {number} cannot be reached"  # a reason above may hold links
+        assert reasons_shown(question) == [""] * 4, "a reason is told before an answer"
+        page.keyboard.press("Space")
+        options = question.get_by_role("radio")
+        right = options.evaluate_all("all => all.map(input => 'right' in input.dataset)").index(True)
+        for place in range(4):
+            shown = reasons_shown(question)
+            verdict = "\u2713 Right." if place == right else "\u2717 Wrong."
+            assert options.nth(place).is_checked()
+            assert shown[place].startswith(verdict)
+            assert len(shown[place]) > len(verdict) + 20
+            assert shown[:place] + shown[place + 1 :] == [""] * 3
+            page.keyboard.press("ArrowDown")  # after the last one comes the first
+        for _ in range(right):
+            page.keyboard.press("ArrowDown")
+    assert score.inner_text() == f"{len(questions)} of {len(questions)} right."
+    page.keyboard.press("ArrowDown")
+    assert score.inner_text() == f"{len(questions) - 1} of {len(questions)} right."
+    assert score.get_attribute("role") == "status"
+    assert len(questions) >= 6
+    healthy(page)
+
+
+@EVERY_QUIZ
+def test_a_quiz_needs_no_script(open_page, name):
+    page = open_page(f"{name}.html", java_script_enabled=False)
+    for question in page.locator("fieldset.quiz").all():
+        for place, label in enumerate(question.locator("label").all()):
+            label.click()
+            assert [bool(text) for text in reasons_shown(question)] == [i == place for i in range(4)]
+
+
+@EVERY_QUIZ
+def test_a_printed_quiz_has_all_reasons(open_page, name):
+    page = open_page(f"{name}.html")
+    reasons = page.locator("fieldset.quiz .reason").all()
+    assert len(reasons) >= 24
+    assert not any(reason.is_visible() for reason in reasons)
+    page.emulate_media(media="print")
+    assert all(reason.is_visible() for reason in reasons)
+    assert min(math_sizes(page, ".reason .math")) > 3
+
+
+@EVERY_QUIZ
+def test_a_question_stands_in_a_box_of_its_own(open_page, name):
+    for width in (1280, 390):
+        page = open_page(f"{name}.html", width=width)
+        outside = page.evaluate(
+            """[...document.querySelectorAll('fieldset.quiz')].flatMap(box => {
+                const edge = box.getBoundingClientRect();
+                return [...box.children].filter(child => {
+                    const own = child.getBoundingClientRect();
+                    return own.left < edge.left || own.right > edge.right || own.top < edge.top + 1;
+                }).map(child => child.textContent);
+            })"""
+        )
+        assert outside == []
