@@ -1,5 +1,6 @@
 """The built site in a real browser: whole, self-contained, readable in light and dark, on a desk and on a phone."""
 
+import gzip
 import json
 import re
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import yaml
 from axe_playwright_python.sync_playwright import Axe
 from book_build import ROOT, build_book, copy_book
 from browser import find_browser, launched
+from fontTools.ttLib import TTFont
 from server import served
 
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
@@ -20,6 +22,9 @@ CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 MODES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 EVERY_PAGE = pytest.mark.parametrize("name", PAGES)
 EVERY_CHAPTER = pytest.mark.parametrize("name", CHAPTERS)
+
+# What a first visit to a page may load, in bytes, gzipped: without its figures, and with them.
+BUDGET, BUDGET_WITH_FIGURES = 500_000, 900_000
 
 # What axe finds in the theme's own parts: the rule, and the only elements for which it is accepted.
 OF_THE_THEME = {"region": ".sidebar-primary-item:has(> .navbar-brand)"}
@@ -164,6 +169,53 @@ def test_the_theme_is_repaired(open_page, site, name):
     assert described.count() == 1
     assert len(described.get_attribute("content")) > 40
     assert page.title().endswith(CONFIG["title"])
+
+
+@EVERY_PAGE
+def test_a_page_loads_little_and_keeps_the_place_of_its_figures(open_page, site, name):
+    page = open_page(f"{name}.html")
+    # What a reader comes to by scrolling and unfolding counts, too.
+    page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
+    page.evaluate("document.querySelectorAll('img').forEach(image => { image.loading = 'eager'; })")
+    page.wait_for_function("[...document.images].every(image => image.complete && image.naturalWidth)")
+    page.evaluate("document.fonts.ready.then(() => true)")
+    healthy(page)
+    files = {urlsplit(url).path.removeprefix(urlsplit(site.url).path) for url in page.seen.requests}
+    sizes = {file: len(gzip.compress((site.folder / file).read_bytes())) for file in files}
+    figures = {file: size for file, size in sizes.items() if file.startswith("_images/")}
+    assert sum(sizes.values()) - sum(figures.values()) <= BUDGET, sizes
+    assert sum(sizes.values()) <= BUDGET_WITH_FIGURES, figures
+    assert len(figures) == page.locator("article img").count(), "some figure is not counted"
+    moving = page.evaluate(
+        """[...document.querySelectorAll('article img')].filter(image =>
+            image.getAttribute('width') != image.naturalWidth || image.getAttribute('height') != image.naturalHeight
+        ).map(image => image.src)"""
+    )
+    assert moving == [], "the text would jump when these figures arrive"
+
+
+@EVERY_PAGE
+def test_every_icon_is_in_the_fonts(open_page, site, name):
+    page = open_page(f"{name}.html")
+    icons = page.evaluate(
+        """[...document.querySelectorAll('body *')].flatMap(element => ['::before', '::after'].map(part => {
+            const {content, fontFamily, fontWeight} = getComputedStyle(element, part);
+            return [content.replaceAll('"', ''), fontFamily, fontWeight];
+        })).filter(([content, family]) => /Font Awesome/.test(family) && /^[\ue000-\uf8ff]$/.test(content))"""
+    )
+    folder = site.folder / "_static" / "vendor" / "fontawesome" / "webfonts"
+    fonts = {path.stem: set(TTFont(path).getBestCmap()) for path in folder.glob("*.woff")}
+    assert icons
+    for character, family, weight in icons:
+        font = "fa-brands-400" if "Brands" in family else "fa-solid-900" if weight == "900" else "fa-regular-400"
+        assert ord(character) in fonts[font], f"{font} lacks {ord(character):x}"
+
+
+def test_the_first_colors_are_the_readers(open_page):
+    page = open_page(f"{TOC['root']}.html", dark=True)
+    page.route("**/*.js*", lambda route: route.abort())
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark", "a flash of light before the scripts run"
 
 
 @EVERY_CHAPTER
