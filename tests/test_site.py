@@ -213,6 +213,7 @@ def test_every_icon_is_in_the_fonts(open_page, site, name):
 
 def test_the_first_colors_are_the_readers(open_page):
     page = open_page(f"{TOC['root']}.html", dark=True)
+    page.evaluate("localStorage.clear()")
     page.route("**/*.js*", lambda route: route.abort())
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "dark", "a flash of light before the scripts run"
@@ -299,13 +300,41 @@ def test_our_figures_have_no_light_plate_in_dark_mode(open_page):
     assert plates[1] != plates[0], "the theme has no plate any more: drop the rule in course.css"
 
 
-def test_print_unfolds_hints(open_page):
-    page = open_page(f"{TOC['root']}.html")
-    page.evaluate(
-        """document.querySelector('article').insertAdjacentHTML('beforeend',
-            '<details><summary>Hint</summary><p id="folded">Look at the last axis.</p></details>')"""
-    )
-    shown = "document.querySelector('#folded').checkVisibility({contentVisibilityAuto: true})"
-    assert not page.evaluate(shown)
+@EVERY_PAGE
+def test_paper_shows_the_solutions_and_cuts_nothing(open_page, name):
+    page = open_page(f"{name}.html", width=673)  # A4 between the margins of course.css
     page.emulate_media(media="print")
-    page.wait_for_function(shown, timeout=10_000)
+    shown = "details => details.lastElementChild.checkVisibility({contentVisibilityAuto: true})"
+    folds = "[...document.querySelectorAll('article details{}')]"
+    page.wait_for_function(f"{folds.format(':not(.hide)')}.every({shown})", timeout=10_000)
+    page.wait_for_function(f"{folds.format(':is(.tag_solution *)')}.every({shown})", timeout=10_000)
+    assert not page.evaluate(f"{folds.format('.hide:not(.tag_solution *)')}.some({shown})"), "the first cell is open"
+    buttons = ".bd-sidebar, .bd-header, .bd-header-article, .prev-next-area, .bd-footer, .copybtn, .headerlink"
+    assert page.locator(buttons).locator("visible=true").count() == 0
+    cut = page.evaluate(
+        """[...document.querySelectorAll('article *:not(.katex-mathml, .katex-mathml *, .katex svg *)')].filter(e => {
+            const scrolls = getComputedStyle(e).overflowX != 'visible' && e.clientWidth;
+            return e.checkVisibility() && (e.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+                || scrolls && e.scrollWidth > e.clientWidth + 1 && !e.closest('.katex'));
+        }).map(e => [e.tagName, e.className, e.textContent])"""
+    )
+    assert cut == []
+
+
+def test_paper_is_light_in_dark_mode(open_page):
+    page = open_page(f"{CHAPTERS[0]}.html", dark=True)
+    page.wait_for_function("document.readyState == 'complete'")
+    page.evaluate(
+        """addEventListener('beforeprint', () => {
+            const texts = document.querySelectorAll('article :is(p, li, td, p a, code, h2, pre, pre span, .katex)');
+            window.printed = [...new Set([...texts].map(text => getComputedStyle(text).color))];
+        })"""
+    )
+    page.pdf()
+    colors = [[int(channel) / 255 for channel in re.findall(r"\d+", c)[:3]] for c in page.evaluate("window.printed")]
+    assert len(colors) > 5
+    for color in colors:
+        channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
+        luminance = sum(part * c for part, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True))
+        assert 1.05 / (luminance + 0.05) > 4.5, f"{color} on white"
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark", "the screen stays light"
