@@ -1,5 +1,6 @@
 """The built site in a real browser: whole, self-contained, readable in light and dark, on a desk and on a phone."""
 
+import gzip
 import json
 import re
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import yaml
 from axe_playwright_python.sync_playwright import Axe
 from book_build import ROOT, build_book, copy_book
 from browser import find_browser, launched
+from fontTools.ttLib import TTFont
 from server import served
 
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
@@ -21,6 +23,9 @@ MODES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 EVERY_PAGE = pytest.mark.parametrize("name", PAGES)
 EVERY_CHAPTER = pytest.mark.parametrize("name", CHAPTERS)
 EVERY_QUIZ = pytest.mark.parametrize("name", ["book/part_1", "book/part_2", "book/part_3"])
+
+# What a first visit to a page may load, in bytes, gzipped: without its figures, and with them.
+BUDGET, BUDGET_WITH_FIGURES = 500_000, 900_000
 
 # What axe finds in the theme's own parts: the rule, and the only elements for which it is accepted.
 OF_THE_THEME = {"region": ".sidebar-primary-item:has(> .navbar-brand)"}
@@ -200,6 +205,54 @@ def test_the_address_without_a_page_has_the_card_of_the_landing_page(open_page, 
     assert open_page("").url == f"{site.url}{TOC['root']}.html"
 
 
+@EVERY_PAGE
+def test_a_page_loads_little_and_keeps_the_place_of_its_figures(open_page, site, name):
+    page = open_page(f"{name}.html")
+    # What a reader comes to by scrolling and unfolding counts, too.
+    page.evaluate("document.querySelectorAll('details').forEach(details => { details.open = true; })")
+    page.evaluate("document.querySelectorAll('img').forEach(image => { image.loading = 'eager'; })")
+    page.wait_for_function("[...document.images].every(image => image.complete && image.naturalWidth)")
+    page.evaluate("document.fonts.ready.then(() => true)")
+    healthy(page)
+    files = {urlsplit(url).path.removeprefix(urlsplit(site.url).path) for url in page.seen.requests}
+    sizes = {file: len(gzip.compress((site.folder / file).read_bytes())) for file in files}
+    figures = {file: size for file, size in sizes.items() if file.startswith(("_images/", "_static/picture"))}
+    assert sum(sizes.values()) - sum(figures.values()) <= BUDGET, sizes
+    assert sum(sizes.values()) <= BUDGET_WITH_FIGURES, figures
+    assert len(figures) == page.locator("article img").count(), "some figure is not counted"
+    moving = page.evaluate(
+        """[...document.querySelectorAll('article img')].filter(image =>
+            image.getAttribute('width') != image.naturalWidth || image.getAttribute('height') != image.naturalHeight
+        ).map(image => image.src)"""
+    )
+    assert moving == [], "the text would jump when these figures arrive"
+
+
+@EVERY_PAGE
+def test_every_icon_is_in_the_fonts(open_page, site, name):
+    page = open_page(f"{name}.html")
+    icons = page.evaluate(
+        """[...document.querySelectorAll('body *')].flatMap(element => ['::before', '::after'].map(part => {
+            const {content, fontFamily, fontWeight} = getComputedStyle(element, part);
+            return [content.replaceAll('"', ''), fontFamily, fontWeight];
+        })).filter(([content, family]) => /Font Awesome/.test(family) && /^[\ue000-\uf8ff]$/.test(content))"""
+    )
+    folder = site.folder / "_static" / "vendor" / "fontawesome" / "webfonts"
+    fonts = {path.stem: set(TTFont(path).getBestCmap()) for path in folder.glob("*.woff")}
+    assert icons
+    for character, family, weight in icons:
+        font = "fa-brands-400" if "Brands" in family else "fa-solid-900" if weight == "900" else "fa-regular-400"
+        assert ord(character) in fonts[font], f"{font} lacks {ord(character):x}"
+
+
+def test_the_first_colors_are_the_readers(open_page):
+    page = open_page(f"{TOC['root']}.html", dark=True)
+    page.evaluate("localStorage.clear()")
+    page.route("**/*.js*", lambda route: route.abort())
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark", "a flash of light before the scripts run"
+
+
 @EVERY_CHAPTER
 def test_a_chapter_opens_in_colab_and_downloads(open_page, site, name):
     page = open_page(f"{name}.html")
@@ -243,8 +296,16 @@ def test_search_finds_softmax(open_page):
 def test_axe_finds_nothing_of_ours(open_page, name, dark):
     page = open_page(f"{name}.html", dark=dark)
     assert page.evaluate("document.documentElement.dataset.theme") == ("dark" if dark else "light")
+    # One token of code for each class is enough, and most of what axe would look at is code.
+    page.evaluate(
+        """for (const seen of [new Set()])
+            for (const token of document.querySelectorAll('pre span')) {
+                const style = getComputedStyle(token), look = `${token.className} ${style.color} ${style.backgroundColor}`;
+                if (seen.has(look)) token.dataset.seen = ''; else seen.add(look);
+            }"""
+    )
     found = []
-    for violation in Axe().run(page).response["violations"]:
+    for violation in Axe().run(page, context={"exclude": [["pre [data-seen]"]]}).response["violations"]:
         known = OF_THE_THEME.get(violation["id"], "not-a-known-element")
         for node in violation["nodes"]:
             if not page.locator(node["target"][-1]).first.evaluate("(e, known) => e.matches(known)", known):
@@ -281,16 +342,44 @@ def test_our_figures_have_no_light_plate_in_dark_mode(open_page):
     assert plates[1] != plates[0], "the theme has no plate any more: drop the rule in course.css"
 
 
-def test_print_unfolds_hints(open_page):
-    page = open_page(f"{TOC['root']}.html")
-    page.evaluate(
-        """document.querySelector('article').insertAdjacentHTML('beforeend',
-            '<details><summary>Hint</summary><p id="folded">Look at the last axis.</p></details>')"""
-    )
-    shown = "document.querySelector('#folded').checkVisibility({contentVisibilityAuto: true})"
-    assert not page.evaluate(shown)
+@EVERY_PAGE
+def test_paper_shows_the_solutions_and_cuts_nothing(open_page, name):
+    page = open_page(f"{name}.html", width=673)  # A4 between the margins of course.css
     page.emulate_media(media="print")
-    page.wait_for_function(shown, timeout=10_000)
+    shown = "details => details.lastElementChild.checkVisibility({contentVisibilityAuto: true})"
+    folds = "[...document.querySelectorAll('article details{}')]"
+    page.wait_for_function(f"{folds.format(':not(.hide)')}.every({shown})", timeout=10_000)
+    page.wait_for_function(f"{folds.format(':is(.tag_solution *)')}.every({shown})", timeout=10_000)
+    assert not page.evaluate(f"{folds.format('.hide:not(.tag_solution *)')}.some({shown})"), "the first cell is open"
+    buttons = ".bd-sidebar, .bd-header, .bd-header-article, .prev-next-area, .bd-footer, .copybtn, .headerlink"
+    assert page.locator(buttons).locator("visible=true").count() == 0
+    cut = page.evaluate(
+        """[...document.querySelectorAll('article *:not(.katex-mathml, .katex-mathml *, .katex svg *)')].filter(e => {
+            const scrolls = getComputedStyle(e).overflowX != 'visible' && e.clientWidth;
+            return e.checkVisibility() && (e.getBoundingClientRect().right > document.documentElement.clientWidth + 1
+                || scrolls && e.scrollWidth > e.clientWidth + 1 && !e.closest('.katex'));
+        }).map(e => [e.tagName, e.className, e.textContent])"""
+    )
+    assert cut == []
+
+
+def test_paper_is_light_in_dark_mode(open_page):
+    page = open_page(f"{CHAPTERS[0]}.html", dark=True)
+    page.wait_for_function("document.readyState == 'complete'")
+    page.evaluate(
+        """addEventListener('beforeprint', () => {
+            const texts = document.querySelectorAll('article :is(p, li, td, p a, code, h2, pre, pre span, .katex)');
+            window.printed = [...new Set([...texts].map(text => getComputedStyle(text).color))];
+        })"""
+    )
+    page.pdf()
+    colors = [[int(channel) / 255 for channel in re.findall(r"\d+", c)[:3]] for c in page.evaluate("window.printed")]
+    assert len(colors) > 5
+    for color in colors:
+        channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
+        luminance = sum(part * c for part, c in zip((0.2126, 0.7152, 0.0722), channels, strict=True))
+        assert 1.05 / (luminance + 0.05) > 4.5, f"{color} on white"
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark", "the screen stays light"
 
 
 def reasons_shown(question):

@@ -20,7 +20,6 @@ from sphinxcontrib import katex
 logger = logging.getLogger(__name__)
 
 KATEX_CSS = Path(__file__).parents[1] / "_vendor" / "katex" / "katex.min.css"
-ICONS_AS_SCRIPT = "scripts/fontawesome.js"
 
 FRONT_DOOR = """<!DOCTYPE html>
 <html lang="en">
@@ -107,16 +106,6 @@ def report_wrong_math(app, doctree, docname):
             node.replace_self(nodes.literal(text=node.astext()))
 
 
-def drop_icon_script(head):
-    """Leave out 1.5 MB of JavaScript on every page: the theme's web fonts draw the same icons."""
-    kept = [line for line in head.splitlines() if ICONS_AS_SCRIPT not in line]
-    demand(
-        len(kept) == len(head.splitlines()) - 1,
-        f"the theme's <head> should load {ICONS_AS_SCRIPT} in one line of its own; it does not any more",
-    )
-    return "\n".join(kept)
-
-
 def describe(app, pagename, templatename, context, doctree):
     """Give the page its first paragraph as description, for search engines, and a card for links to it."""
     paragraph = doctree and next(doctree.findall(nodes.paragraph), None)
@@ -158,11 +147,6 @@ def demand(condition, otherwise):
         raise ExtensionError(f"coursebook: {otherwise}; book/_ext/coursebook.py must follow")
 
 
-def add_filter(app):
-    if app.builder.format == "html":
-        app.builder.templates.environment.filters["drop_icon_script"] = drop_icon_script
-
-
 def as_text(app, what, name, obj, options, lines):
     """Docstrings are plain text, in which |x| is a length: only `names`, lists and examples are markup."""
     lines[:] = [line if line.lstrip().startswith(">>>") else line.replace("|", r"\|") for line in lines]
@@ -170,8 +154,6 @@ def as_text(app, what, name, obj, options, lines):
 
 def setup(app):
     prepare_math()
-    app.config.templates_path.append(str(Path(__file__).parent / "templates"))
-    app.connect("builder-inited", add_filter)
     app.connect("source-read", report_wrong_notebook)
     app.connect("doctree-resolved", report_wrong_math)
     app.connect("html-page-context", describe)

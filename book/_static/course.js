@@ -1,3 +1,5 @@
+// What CSS alone cannot do for a page: keys that scroll a formula, and paper, which is light whatever the screen.
+
 // Lets the keyboard reach, and so scroll, a formula that is wider than the page.
 const watch = new ResizeObserver(entries => {
   for (const { target } of entries) {
@@ -6,3 +8,11 @@ const watch = new ResizeObserver(entries => {
   }
 });
 document.querySelectorAll(".katex-display").forEach(formula => watch.observe(formula));
+
+const root = document.documentElement;
+let theme;
+addEventListener("beforeprint", () => {
+  theme = root.dataset.theme;
+  root.dataset.theme = "light";
+});
+addEventListener("afterprint", () => { root.dataset.theme = theme; });
