@@ -169,6 +169,7 @@ FACTS = [
     ("part_1", "- [ ] About %d %%.", lambda: 100 - on_pads()),
     ("part_1", "the words $e^{-2} + e^{-1} = %.2f$", lambda: np.exp(-2) + np.exp(-1)),
     ("part_1", "the mean of %d.", lambda: np.mean([59, 41, 36])),
+    ("part_1", "the old score are %d points apart", lambda: np.ptp([59, 41, 36])),
     ("part_2", "- [x] %s and %s\n", self_attention_shapes),
     ("part_2", "the first word scores %d with itself and %d with the second", two_words),
     ("part_2", "- [x] About %d.", typical_size),
