@@ -300,7 +300,8 @@ def test_axe_finds_nothing_of_ours(open_page, name, dark):
     page.evaluate(
         """for (const seen of [new Set()])
             for (const token of document.querySelectorAll('pre span')) {
-                const style = getComputedStyle(token), look = `${token.className} ${style.color} ${style.backgroundColor}`;
+                const {color, backgroundColor} = getComputedStyle(token);
+                const look = `${token.className} ${color} ${backgroundColor}`;
                 if (seen.has(look)) token.dataset.seen = ''; else seen.add(look);
             }"""
     )
