@@ -226,6 +226,13 @@ def test_a_page_loads_little_and_keeps_the_place_of_its_figures(open_page, site,
         ).map(image => image.src)"""
     )
     assert moving == [], "the text would jump when these figures arrive"
+    page.set_viewport_size({"width": 390, "height": 800})
+    bent = page.evaluate(
+        """[...document.querySelectorAll('article img')].filter(image =>
+            Math.abs(image.height - image.width / image.naturalWidth * image.naturalHeight) > 1
+        ).map(image => image.src)"""
+    )
+    assert bent == [], "these figures are not shown as they were drawn"
 
 
 @EVERY_PAGE
