@@ -1,8 +1,8 @@
 """The built site in a real browser: whole, self-contained, readable in light and dark, on a desk and on a phone."""
 
 import gzip
-import json
 import re
+from contextlib import contextmanager
 from types import SimpleNamespace
 from urllib.parse import urldefrag, urljoin, urlsplit
 
@@ -21,7 +21,7 @@ PAGES = [TOC["root"]] + [chapter["file"] for part in TOC["parts"] for chapter in
 CHAPTERS = [page for page in PAGES if page.startswith("notebooks/")]
 MODES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 EVERY_PAGE = pytest.mark.parametrize("name", PAGES)
-EVERY_CHAPTER = pytest.mark.parametrize("name", CHAPTERS)
+EVERY_DESK = pytest.mark.parametrize("desk", PAGES, indirect=True)
 EVERY_QUIZ = pytest.mark.parametrize("name", ["book/part_1", "book/part_2", "book/part_3"])
 
 # What a first visit to a page may load, in bytes, gzipped: without its figures, and with them.
@@ -51,8 +51,8 @@ def browser():
         yield chromium
 
 
-@pytest.fixture
-def open_page(browser, site):
+@contextmanager
+def opening(browser, site):
     """open_page(path, ...) loads a page and returns it; `page.seen` holds what went wrong and what was asked for."""
     contexts = []
 
@@ -84,6 +84,25 @@ def open_page(browser, site):
     yield open_page
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def open_page(browser, site):
+    with opening(browser, site) as open_page:
+        yield open_page
+
+
+@pytest.fixture(scope="module")
+def desk(browser, site, request):
+    """A page on a desk in light colors, opened once for all the tests that only look at it."""
+    with opening(browser, site) as open_page:
+        yield open_page(f"{request.param}.html")
+
+
+@pytest.fixture
+def name(desk, request):
+    """Which page `desk` is."""
+    return request.node.callspec.params["desk"]
 
 
 def healthy(page):
@@ -143,14 +162,14 @@ def math_sizes(page, selector):
     )
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if "$" in source_of(name)])
-def test_math_is_drawn(open_page, name):
-    page = open_page(f"{name}.html")
-    sizes = math_sizes(page, "article .math:not(.reason .math)")  # reasons of a quiz are hidden at first
-    assert sizes
-    assert min(sizes) > 3
-    assert {"KaTeX_Main", "KaTeX_Math"} <= loaded_fonts(page)
-    text = page.evaluate(
+@EVERY_DESK
+def test_math_is_drawn(desk, name):
+    sizes = math_sizes(desk, "article .math:not(.reason .math)")  # reasons of a quiz are hidden at first
+    assert bool(sizes) == ("$" in source_of(name))
+    if sizes:
+        assert min(sizes) > 3
+        assert {"KaTeX_Main", "KaTeX_Math"} <= loaded_fonts(desk)
+    text = desk.evaluate(
         """(() => {
             const copy = document.querySelector('article').cloneNode(true);
             copy.querySelectorAll('.katex, pre, code, script, style').forEach(e => e.remove());
@@ -160,21 +179,20 @@ def test_math_is_drawn(open_page, name):
     assert re.findall(r"\$[^ ]|\\[a-zA-Z]+", text) == []
 
 
-@EVERY_PAGE
-def test_the_theme_is_repaired(open_page, site, name):
-    page = open_page(f"{name}.html")
-    healthy(page)
-    assert [url for url in page.seen.requests if re.search("thebe|fontawesome.*js", url)] == []
-    assert "thebe" not in page.content()
-    assert page.locator("form.bd-search:visible, .search-button-field:visible").count() == 1
-    assert any("Font Awesome" in font for font in loaded_fonts(page)), "the icons have no font"
-    icon = page.request.get(page.evaluate("document.querySelector('link[rel=icon]').href"))
+@EVERY_DESK
+def test_the_theme_is_repaired(desk):
+    healthy(desk)
+    assert [url for url in desk.seen.requests if re.search("thebe|fontawesome.*js", url)] == []
+    assert "thebe" not in desk.content()
+    assert desk.locator("form.bd-search:visible, .search-button-field:visible").count() == 1
+    assert any("Font Awesome" in font for font in loaded_fonts(desk)), "the icons have no font"
+    icon = desk.request.get(desk.evaluate("document.querySelector('link[rel=icon]').href"))
     assert icon.ok
     assert icon.headers["content-type"] == "image/svg+xml"
-    described = page.locator("meta[name=description]")
+    described = desk.locator("meta[name=description]")
     assert described.count() == 1
     assert len(described.get_attribute("content")) > 40
-    assert page.title().endswith(CONFIG["title"])
+    assert desk.title().endswith(CONFIG["title"])
 
 
 def card(page):
@@ -185,15 +203,14 @@ def card(page):
     return dict(page.evaluate(found))
 
 
-@EVERY_PAGE
-def test_a_link_to_a_page_has_a_card(open_page, site, name):
-    page = open_page(f"{name}.html")
-    base, told = CONFIG["html"]["baseurl"], card(page)
+@EVERY_DESK
+def test_a_link_to_a_page_has_a_card(desk, site, name):
+    base, told = CONFIG["html"]["baseurl"], card(desk)
     assert told["og:url"] == f"{base}{name}.html"
     assert (site.folder / told["og:image"].removeprefix(base)).read_bytes()[:4] == b"\x89PNG"
-    assert told["og:description"] == page.locator("meta[name=description]").get_attribute("content")
-    assert page.title() == f"{told['og:title']} \N{EM DASH} {CONFIG['title']}"
-    assert page.locator("meta[name='twitter:card']").get_attribute("content") == "summary_large_image"
+    assert told["og:description"] == desk.locator("meta[name=description]").get_attribute("content")
+    assert desk.title() == f"{told['og:title']} \N{EM DASH} {CONFIG['title']}"
+    assert desk.locator("meta[name='twitter:card']").get_attribute("content") == "summary_large_image"
 
 
 def test_the_address_without_a_page_has_the_card_of_the_landing_page(open_page, browser, site):
@@ -235,10 +252,9 @@ def test_a_page_loads_little_and_keeps_the_place_of_its_figures(open_page, site,
     assert bent == [], "these figures are not shown as they were drawn"
 
 
-@EVERY_PAGE
-def test_every_icon_is_in_the_fonts(open_page, site, name):
-    page = open_page(f"{name}.html")
-    icons = page.evaluate(
+@EVERY_DESK
+def test_every_icon_is_in_the_fonts(desk, site):
+    icons = desk.evaluate(
         """[...document.querySelectorAll('body *')].flatMap(element => ['::before', '::after'].map(part => {
             const {content, fontFamily, fontWeight} = getComputedStyle(element, part);
             return [content.replaceAll('"', ''), fontFamily, fontWeight];
@@ -260,32 +276,33 @@ def test_the_first_colors_are_the_readers(open_page):
     assert page.evaluate("document.documentElement.dataset.theme") == "dark", "a flash of light before the scripts run"
 
 
-@EVERY_CHAPTER
-def test_a_chapter_opens_in_colab_and_downloads(open_page, site, name):
-    page = open_page(f"{name}.html")
-    links = set(page.evaluate("[...document.querySelectorAll('.bd-header-article a')].map(a => a.href)"))
-    repository = CONFIG["repository"]["url"]
-    path = f"{repository.removeprefix('https://github.com/')}/blob/main/{name}.ipynb"
-    assert f"https://colab.research.google.com/github/{path}" in links
-    assert {repository, f"{repository}/edit/main/{name}.ipynb"} <= links
+@EVERY_DESK
+def test_a_chapter_opens_in_colab_and_downloads(desk, site, name):
+    links = set(desk.evaluate("[...document.querySelectorAll('.bd-header-article a')].map(a => a.href)"))
+    repository, suffix = CONFIG["repository"]["url"], "ipynb" if name in CHAPTERS else "md"
+    assert {repository, f"{repository}/edit/main/{name}.{suffix}"} <= links
     assert any(link.startswith(f"{repository}/issues/new?") for link in links)
-    download = page.request.get(site.url + f"_sources/{name}.ipynb")
-    assert site.url + f"_sources/{name}.ipynb" in links
-    assert json.loads(download.body()) == json.loads((ROOT / f"{name}.ipynb").read_text(encoding="utf-8"))
+    path = f"{repository.removeprefix('https://github.com/')}/blob/main/{name}.ipynb"
+    colab = {link for link in links if "colab.research" in link}
+    assert colab == ({f"https://colab.research.google.com/github/{path}"} if name in CHAPTERS else set())
+    source = f"{site.url}_sources/{name}.{suffix}"
+    assert source in links
+    assert desk.request.get(source).body().strip() == (ROOT / f"{name}.{suffix}").read_bytes().strip()
 
 
-@EVERY_CHAPTER
-def test_a_chapter_with_a_numpy_half_runs_in_the_browser(open_page, site, name):
-    page = open_page(f"{name}.html")
-    cells = nbformat.read(ROOT / f"{name}.ipynb", as_version=4).cells
-    runs = any("## The same in PyTorch" in cell.source.splitlines() for cell in cells)
-    buttons = page.locator(".bd-header-article a.btn-lite:visible")
+@EVERY_DESK
+def test_a_chapter_with_a_numpy_half_runs_in_the_browser(desk, site, name):
+    runs = name in CHAPTERS and any(
+        "## The same in PyTorch" in cell.source.splitlines()
+        for cell in nbformat.read(ROOT / f"{name}.ipynb", as_version=4).cells
+    )
+    buttons = desk.locator(".bd-header-article a.btn-lite:visible")
     assert buttons.count() == runs
     if runs:
         file = name.removeprefix("notebooks/") + ".ipynb"
         assert buttons.evaluate("a => a.href") == f"{site.url}lite/notebooks/index.html?path={file}"
         assert (site.folder / "lite" / "files" / file).read_bytes() == (ROOT / "notebooks" / file).read_bytes()
-    assert [url for url in page.seen.requests if "/lite/" in url] == [], "something is loaded before the click"
+    assert [url for url in desk.seen.requests if "/lite/" in url] == [], "something is loaded before the click"
 
 
 def test_search_finds_softmax(open_page):
