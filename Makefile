@@ -1,6 +1,7 @@
 # Every command of the course. `make book` and `make test` are the two you need.
 
 PYTHON ?= python3
+PORT ?= 8000
 PY := .venv/bin/python
 # Stored outputs are made, and compared, on the CPU with one thread (ATTNLIB_DEVICE is read by attnlib.device).
 QUIET := ATTNLIB_DEVICE=cpu OMP_NUM_THREADS=1 TQDM_DISABLE=1
@@ -19,10 +20,10 @@ help:            ## list the commands
 
 book: .venv/ready      ## build the website, warnings are errors
 	.venv/bin/jupyter-book build . -W --keep-going
-	@echo "The site is built. Open _build/html/index.html, or run: make serve"
+	@echo "The site is built. Open _build/html/index.html (its Run buttons need: make serve)."
 
-serve: book      ## serve the website on this machine
-	$(PY) -m http.server 8000 --bind 127.0.0.1 --directory _build/html
+serve: book      ## serve the website on this machine (at another port: make serve PORT=8001)
+	$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
 lab: .venv/ready       ## open JupyterLab on the notebooks (as root: make lab ARGS=--allow-root)
 	.venv/bin/jupyter lab $(ARGS) notebooks
@@ -48,8 +49,8 @@ chapter: .venv/ready   ## start a new chapter: make chapter NAME=12_topic
 picture: .venv/ready   ## train and draw the picture of the landing page again (two minutes; after a change of chapter 01 or 03)
 	$(QUIET) $(PY) book/_tools/picture.py
 
-rename: .venv/ready    ## set the repository everywhere: make rename REPO=owner/name
-	$(if $(REPO),,$(error usage: make rename REPO=owner/name))$(PY) book/_tools/rename.py $(REPO)
+rename:          ## set the repository everywhere: make rename REPO=owner/name
+	$(if $(REPO),,$(error usage: make rename REPO=owner/name))$(PYTHON) book/_tools/rename.py $(REPO)
 
 lock: .venv/ready      ## freeze the installed versions into constraints.txt
 	$(PY) book/_tools/lock.py

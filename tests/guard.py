@@ -31,7 +31,7 @@ def installed_version():
 
 def install():
     """Install SOURCE with pip and without dependencies, so that no other package changes."""
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", SOURCE]
+    command = [sys.executable, "-m", "pip", "install", "-q", "--no-color", "--no-deps", SOURCE]
     try:
         run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
         lines = (run.stdout + run.stderr).strip().splitlines() or ["pip said nothing"]

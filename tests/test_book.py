@@ -15,6 +15,7 @@ from sphinxcontrib import katex
 
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 import coursebook
+import light
 
 CELL = '{"cells": [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": %s}], "metadata": %s, %s}'
 META = '{"kernelspec": {"name": "python3", "display_name": "p"}, "language_info": {"name": "python"}}'
@@ -61,9 +62,9 @@ def test_a_changed_katex_extension_is_noticed(monkeypatch):
 
 def test_a_changed_theme_is_noticed():
     head = '<link href="a.css">\n<script defer src="_static/scripts/fontawesome.js?digest=1"></script>\n<meta>'
-    assert coursebook.drop_icon_script(head) == '<link href="a.css">\n<meta>'
-    with pytest.raises(ExtensionError, match=r"should load scripts/fontawesome\.js"):
-        coursebook.drop_icon_script("<meta>")
+    assert light.replace(light.ICON_SCRIPT, "", head, 1) == '<link href="a.css">\n<meta>'
+    with pytest.raises(ExtensionError, match=r"should have .*fontawesome.* 1 times, found 0"):
+        light.light_styles("<meta>")
 
 
 def test_node_ends_with_the_build_even_if_that_is_killed():

@@ -133,8 +133,9 @@ def test_a_fork_is_installed_from_its_own_source(python, absent, empty, tmp_path
     assert found(python, empty)[0] == newer()  # and the second time without a source
 
 
-def test_offline_and_absent_says_what_to_do(python, absent, empty):
-    finished = run(python, empty)
+@pytest.mark.parametrize("color", [{}, {"FORCE_COLOR": "1"}], ids=["a-script", "a-kernel"])  # kernels ask for color
+def test_offline_and_absent_says_what_to_do(python, absent, empty, color):
+    finished = run(python, empty, **color)
     assert finished.returncode == 1
     last = finished.stderr.splitlines()[-1]
     assert last.startswith(f"ImportError: This notebook needs attnlib {NEEDS} or newer")

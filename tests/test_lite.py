@@ -27,6 +27,7 @@ CHAPTERS = [path.stem for path in NOTEBOOKS if lite.runs_in_browser(path)]
 WAYS = [(name, "inside" if name == CHAPTERS[0] else "elsewhere") for name in CHAPTERS]
 PATIENCE = 300_000  # milliseconds, for a busy machine
 KERNEL = "Python (Pyodide)"
+NO_PYTHON = "Python cannot be loaded from"
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +101,24 @@ def test_the_numpy_half_runs_and_pytorch_says_where_it_would(sites, browser, nam
             assert re.sub("Matplotlib is building the font cache.*\n", "", result["errors"]) == "", cell.id
         assert "import torch" in first_torch.source
         assert shown[len(numpy_half)]["errors"].strip() == sentence()
+        assert page.get_by_text(NO_PYTHON).count() == 0
         hosts = {urlsplit(url).netloc for url in asked if url.startswith(("http", "ws"))}
         expected = {urlsplit(site).netloc} | ({urlsplit(sites.pyodide).netloc} if way == "elsewhere" else set())
         assert hosts == expected
+    finally:
+        context.close()
+
+
+def test_a_page_where_python_cannot_start_says_why(sites, browser):
+    context = browser.new_context()
+    try:
+        context.route(f"{sites.pyodide}**", lambda route: route.abort())
+        page = context.new_page()
+        page.goto(f"{sites.elsewhere}lite/notebooks/index.html?path={CHAPTERS[0]}.ipynb")
+        alert = page.get_by_role("alert")
+        alert.get_by_text(f"{NO_PYTHON} {urlsplit(sites.pyodide).netloc}").wait_for(timeout=PATIENCE)
+        page.goto((sites.folder / "elsewhere" / "lite" / "notebooks" / "index.html").as_uri())
+        alert.get_by_text("only if the pages come from a web server").wait_for(timeout=PATIENCE)
     finally:
         context.close()
 

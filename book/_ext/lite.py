@@ -1,5 +1,6 @@
 """The Sphinx extension that puts JupyterLite into the site: chapters whose first half is NumPy run in the browser."""
 
+import html
 import importlib.metadata
 import json
 import os
@@ -81,9 +82,10 @@ def build(output, notebooks, pyodide):
         packages = [*PACKAGES, *(f"../../../../pypi/{wheel.name}" for wheel in wheels)]
         kernel = {"loadPyodideOptions": {"packages": packages}}
         if re.match("https?://", pyodide):
-            kernel["pyodideUrl"] = pyodide.rstrip("/") + "/pyodide.js"
+            kernel["pyodideUrl"] = asked = pyodide.rstrip("/") + "/pyodide.js"
         elif (ROOT / pyodide / "pyodide.js").is_file():
             shutil.copytree(ROOT / pyodide, project / "static" / "pyodide")
+            asked = "../static/pyodide/pyodide.js"
         else:
             raise ExtensionError(f"lite: pyodide must be an address or a folder with pyodide.js, got {pyodide!r}")
         plugins = {"@jupyterlite/pyodide-kernel-extension:kernel": kernel}
@@ -109,6 +111,10 @@ def build(output, notebooks, pyodide):
         run = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
         if run.returncode:
             raise ExtensionError(f"lite: jupyter lite build failed\n{run.stdout}{run.stderr}")
+    shutil.copy(FILES / "notice.js", output)
+    page = output / "notebooks" / "index.html"
+    notice = f'<script src="../notice.js" data-pyodide="{html.escape(asked)}" defer></script>\n  </head>'
+    page.write_text(page.read_text(encoding="utf-8").replace("</head>", notice, 1), encoding="utf-8")
 
 
 def add_button(app, pagename, templatename, context, doctree):
@@ -122,7 +128,7 @@ def add_button(app, pagename, templatename, context, doctree):
                 "url": f"{address}?path={quote(pagename.split('/')[-1])}.ipynb",
                 "text": "Run",
                 "icon": "fas fa-play",
-                "tooltip": "Run the NumPy cells here in the browser: nothing to install",
+                "tooltip": "Run the NumPy cells in the browser: nothing to install; loads Python, about 35 MB",
                 "label": "lite",
             },
         )
