@@ -262,6 +262,9 @@ VERDICTS = {
     "twenty lower": "The sign is wrong: the hidden score must make up for the -20.",
     "sum of scores": "Scores do not add up. The exponentials of the scores do.",
     "equal share": "This gives the hidden key a quarter, as if it were a mean of the visible ones. It must get half.",
+    "maximum not added": "What was subtracted before the exponential must be added again after the logarithm.",
+    "sum of gaps": "The gap of a word is the largest of its differences, a maximum over the features and no sum.",
+    "both reordered": "Both are reordered. The words of shuffled already stand in the order p; out has to follow.",
     "log of sum overflows": "Large scores overflow. Subtract the largest score first, and add it again at the end.",
     "undone with p": "The function still has its bug: with p = [1, 2, 0, 3] it finds gaps in a layer that only copies.",
     "invariance": "This tests invariance: an equivariant layer gives the outputs in the new order, out[p].",
@@ -1664,6 +1667,7 @@ EXERCISES = {
             "sum of scores": [lambda s: 20 + s.sum(axis=-1)],
             "equal share": [lambda s: 20 + _log_sum(s) - np.log(3)],
             "log of sum overflows": [lambda s: 20 + np.log(np.exp(s).sum(axis=-1))],
+            "maximum not added": [lambda s: 20 + _log_sum(s) - s.max(axis=-1)],
         },
     ),
     "A2.3": Exercise(
@@ -1675,6 +1679,8 @@ EXERCISES = {
             "order of x": [_gaps(lambda out, p: out, lambda shuffled, p: shuffled[np.argsort(p)])],
             "one gap": [lambda out, shuffled, p: np.abs(shuffled - out[p]).max()],
             "no distance": [lambda out, shuffled, p: (shuffled - out[p]).max(axis=1)],
+            "sum of gaps": [lambda out, shuffled, p: np.abs(shuffled - out[p]).sum(axis=1)],
+            "both reordered": [_gaps(to=lambda shuffled, p: shuffled[p])],
         },
     ),
 }
