@@ -221,8 +221,11 @@ def _fused(q, k, v, mask=None, causal=False, scale=None):
     def at_least_4d(x):
         return x.reshape((1,) * (4 - x.ndim) + x.shape)
 
-    if scale is not None and scale <= 0:  # the CPU's kernel masks before it scales, and 0 * -inf is NaN
-        q, scale = q * scale, 1.0
+    if scale is not None:  # the CPU's kernel masks before it scales: the -inf of the future must stay -inf
+        if scale < 0:
+            q, scale = -q, -scale
+        if scale < torch.finfo(torch.float32).tiny:  # the kernel may round it to 0, and 0 * -inf is NaN
+            q, scale = q * scale, 1.0
     out = F.scaled_dot_product_attention(
         at_least_4d(q), at_least_4d(k), at_least_4d(v),
         attn_mask=None if mask is None else at_least_4d(mask),
