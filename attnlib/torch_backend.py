@@ -51,7 +51,7 @@ def blockwise_attention(q, k, v, *, block_size=512, key_mask=None, causal=False,
         last_key = i + q_i.shape[-2] - 1 + T_k - T_q if causal else T_k - 1  # the last one that this block may see
         top = q_i.new_full((*q_i.shape[:-1], 1), -torch.inf)
         total = torch.zeros_like(top)
-        mixed = q_i.new_zeros((*q_i.shape[:-1], v.shape[-1])) + _working(v[..., :0, :]).sum(-2, keepdim=True)
+        mixed = q_i.new_zeros((*q_i.shape[:-1], v.shape[-1]))
         for j in range(0, last_key + 1, block_size):
             k_j, v_j = (_working(x[..., j : j + block_size, :]) for x in (k, v))
             mask = None if key_mask is None else key_mask[..., j : j + block_size]
