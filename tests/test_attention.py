@@ -83,6 +83,15 @@ def test_any_scale_goes_with_causal_over_equal_lengths(kind, scale, d_v):
     close(call(kind, attnlib.blockwise_attention, q, k, v, causal=True, scale=scale), want)
 
 
+@both
+@pytest.mark.parametrize("block_size", [1, 2, 4])
+def test_scores_whose_difference_is_no_number_are_the_weights_0_and_1(kind, block_size):
+    """1e308 - (-1e308) is infinite in float64; both orders of the keys, and no warning (`call` makes it an error)."""
+    q, k, v = np.ones((2, 1)), np.array([[-1e308], [1e308], [-1e308]]), np.arange(12.0).reshape(3, 4)
+    for name, options in (("attention", {}), ("blockwise_attention", {"block_size": block_size})):
+        close(call(kind, getattr(attnlib, name), q, k, v, scale=1.0, **options), v[[1, 1]])
+
+
 @widths
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("scale", [1e-50, -1e-50])
