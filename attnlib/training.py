@@ -46,8 +46,7 @@ def masked_cross_entropy(logits, targets, pad=PAD):
     Raises:
         TypeError: arrays, or targets that are no int64. ValueError: shapes that do not fit.
     """
-    if shapes.same_library(logits=logits, targets=targets) != "torch":
-        raise TypeError("logits and targets must be torch tensors, got NumPy arrays")
+    shapes.check_tensors(logits=logits, targets=targets)
     (logits,) = shapes.as_numbers(logits=logits)
     shapes.check_rank("logits", logits, 2, "(B, T, V)")
     shapes.check_shape("targets", targets, logits.shape[:-1])
