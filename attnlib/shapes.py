@@ -281,11 +281,6 @@ def check_scale(scale):
     return None if scale is None else _check_real("scale", scale)
 
 
-def check_width(width):
-    """The width of a kernel: a positive, finite number, returned as a float."""
-    return check_positive("width", width)
-
-
 def check_positive(name, number):
     """A positive, finite number, returned as a float."""
     number = _check_real(name, number)
