@@ -171,7 +171,7 @@ def gaussian_scores(q, k, width=1.0):
     backend = _backend(q=q, k=k)
     q, k = shapes.as_numbers(q=q, k=k)
     shapes.check_scores(q, k)
-    width = shapes.check_width(width)
+    width = shapes.check_positive("width", width)
     return backend.gaussian_scores(q, k, width)
 
 

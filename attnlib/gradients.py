@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from . import shapes
-from .numpy_backend import _combine, _hide_dead, _hide_unseen, _weights, _working
+from .numpy_backend import _combine, _hide_dead, _hide_unseen, _in_working_precision, _weights, _working
 
 
 def softmax_vjp(weights, grad, axis=-1):
@@ -27,7 +27,7 @@ def softmax_vjp(weights, grad, axis=-1):
     weights, grad = shapes.as_numbers(weights=weights, grad=grad)
     axis = shapes.check_softmax(weights, None, axis, name="weights")
     shapes.check_shape("grad", grad, weights.shape)
-    return weights * (grad - (weights * grad).sum(axis=axis, keepdims=True))
+    return _in_working_precision(lambda w, g: w * (g - (w * g).sum(axis=axis, keepdims=True)), weights, grad)
 
 
 def additive_scores_vjp(q, k, W_a, U_a, v_a, grad):
@@ -78,7 +78,8 @@ def attention_vjp(q, k, v, grad, mask=None, *, key_mask=None, causal=False, scal
     mask, key_mask = shapes.as_mask("mask", mask), shapes.as_mask("key_mask", key_mask)
     scale = shapes.check_attention(q, k, v, mask, key_mask, causal, scale)
     shapes.check_shape("grad", grad, (*q.shape[:-1], v.shape[-1]))
-    dtype, scale = q.dtype, q.shape[-1] ** -0.5 if scale is None else scale
+    dtype = q.dtype
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
     q, k, v, grad = (x.astype(_working(dtype), copy=False) for x in (q, k, v, grad))
     mask = _combine(mask, key_mask, causal, q, k)
     if mask is not None:

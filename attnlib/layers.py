@@ -40,6 +40,8 @@ class _Attention(nn.Module):
 
     def prepare(self, keys, key_mask=None):
         """The part of the work that does not depend on the query."""
+        shapes.check_tensors(keys=keys, key_mask=key_mask)
+        shapes.as_numbers(**dict(self.named_parameters()), keys=keys)
         shapes.check_last("keys", keys, "(B, T_k, d_key)", self.d_key)
         key_mask = shapes.as_mask("key_mask", key_mask)
         if key_mask is None:
@@ -324,6 +326,8 @@ class MultiHeadAttention(nn.Module):
 
     def prepare(self, memory, key_mask=None):
         """A cache with the keys and values of a memory, projected once for all the calls that ask it."""
+        shapes.same_library(W_k=self.W_k, memory=memory, key_mask=key_mask)
+        shapes.as_numbers(W_k=self.W_k, memory=memory)
         cache = KeyValueCache()
         cache.append(*self._keys_values("memory", memory, key_mask))
         cache.key_mask, cache.of_memory = key_mask, True
@@ -331,7 +335,7 @@ class MultiHeadAttention(nn.Module):
 
     def _heads(self, x, memory, key_mask, cache):
         """Queries, keys and values in heads, and the mask of the keys; new keys are not yet in the cache."""
-        shapes.same_library(W_q=self.W_q, x=x, memory=memory)
+        shapes.same_library(W_q=self.W_q, x=x, memory=memory, key_mask=key_mask)
         shapes.as_numbers(W_q=self.W_q, x=x, **({} if memory is None else {"memory": memory}))
         shapes.check_last("x", x, "(B, T_q, d_model)", self.d_model)
         q = functional.split_heads(_projected(x, self.W_q, self.b_q), self.num_heads)

@@ -70,9 +70,10 @@ def blockwise_attention(q, k, v, *, block_size=512, key_mask=None, causal=False,
                 scores = _hide_dead(q_i, mask) @ k_j.mT
                 np.copyto(scores, -np.inf, where=~mask)
             new_top = np.maximum(top, scores.max(axis=-1, keepdims=True, initial=-np.inf))
-            scores -= _finite(new_top)
-            e = np.exp(scores, out=scores)
-            shrink = np.exp(top - _finite(new_top))  # what was summed so far used the old top
+            with np.errstate(over="ignore", under="ignore"):  # as in softmax
+                scores -= _finite(new_top)
+                e = np.exp(scores, out=scores)
+                shrink = np.exp(top - _finite(new_top))  # what was summed so far used the old top
             total = total * shrink + e.sum(axis=-1, keepdims=True)
             mixed = mixed * shrink + e @ v_j
             top = new_top

@@ -47,6 +47,12 @@ def same_library(**arguments):
     return "torch" if tensors else "numpy"
 
 
+def check_tensors(**arguments):
+    """Torch tensors on one device; None is skipped."""
+    if same_library(**arguments) != "torch":
+        raise TypeError(f"{' and '.join(arguments)} must be torch tensors, got NumPy arrays")
+
+
 def as_numbers(**arguments):
     """Return the arguments as floating-point arrays of one dtype. NumPy integers become float64."""
     arrays = {name: _as_array(name, x) for name, x in arguments.items()}
@@ -273,11 +279,6 @@ def check_flag(name, flag):
 def check_scale(scale):
     """None (the default scale) or a finite number, returned as a float."""
     return None if scale is None else _check_real("scale", scale)
-
-
-def check_width(width):
-    """The width of a kernel: a positive, finite number, returned as a float."""
-    return check_positive("width", width)
 
 
 def check_positive(name, number):

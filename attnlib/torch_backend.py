@@ -51,7 +51,7 @@ def blockwise_attention(q, k, v, *, block_size=512, key_mask=None, causal=False,
         last_key = i + q_i.shape[-2] - 1 + T_k - T_q if causal else T_k - 1  # the last one that this block may see
         top = q_i.new_full((*q_i.shape[:-1], 1), -torch.inf)
         total = torch.zeros_like(top)
-        mixed = q_i.new_zeros((*q_i.shape[:-1], v.shape[-1])) + _working(v[..., :0, :]).sum(-2, keepdim=True)
+        mixed = q_i.new_zeros((*q_i.shape[:-1], v.shape[-1]))
         for j in range(0, last_key + 1, block_size):
             k_j, v_j = (_working(x[..., j : j + block_size, :]) for x in (k, v))
             mask = None if key_mask is None else key_mask[..., j : j + block_size]
@@ -221,8 +221,11 @@ def _fused(q, k, v, mask=None, causal=False, scale=None):
     def at_least_4d(x):
         return x.reshape((1,) * (4 - x.ndim) + x.shape)
 
-    if scale is not None and scale <= 0:  # the CPU's kernel masks before it scales, and 0 * -inf is NaN
-        q, scale = q * scale, 1.0
+    if scale is not None:  # the CPU's kernel masks before it scales: the -inf of the future must stay -inf
+        if scale < 0:
+            q, scale = -q, -scale
+        if scale < torch.finfo(torch.float32).tiny:  # the kernel may round it to 0, and 0 * -inf is NaN
+            q, scale = q * scale, 1.0
     out = F.scaled_dot_product_attention(
         at_least_4d(q), at_least_4d(k), at_least_4d(v),
         attn_mask=None if mask is None else at_least_4d(mask),

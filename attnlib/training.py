@@ -46,8 +46,7 @@ def masked_cross_entropy(logits, targets, pad=PAD):
     Raises:
         TypeError: arrays, or targets that are no int64. ValueError: shapes that do not fit.
     """
-    if shapes.same_library(logits=logits, targets=targets) != "torch":
-        raise TypeError("logits and targets must be torch tensors, got NumPy arrays")
+    shapes.check_tensors(logits=logits, targets=targets)
     (logits,) = shapes.as_numbers(logits=logits)
     shapes.check_rank("logits", logits, 2, "(B, T, V)")
     shapes.check_shape("targets", targets, logits.shape[:-1])
@@ -75,8 +74,8 @@ def fit(model, batches, *, loss, steps, lr=5e-3, warmup=50, clip=1.0, device=Non
 
     Args:
         model: a torch Module, trained in place, moved to the device, and left in eval mode.
-        batches: anything that yields batches, at least `steps` of them. A batch is a tensor, a tuple of tensors, or has
-            a method `to`; it is moved to the device.
+        batches: anything that yields batches, at least `steps` of them. A batch is a tensor, a tuple or list of
+            tensors (a DataLoader makes lists), or has a method `to`; it is moved to the device.
         loss: function of (model, batch) that returns a tensor with no axis.
         steps: how many batches to train on.
         lr: the highest learning rate. warmup: steps until it is reached.
@@ -147,6 +146,6 @@ def _device(chosen):
 
 
 def _move(batch, target):
-    if isinstance(batch, tuple):
+    if isinstance(batch, tuple | list):
         return tuple(part.to(target) for part in batch)
     return batch.to(target)

@@ -84,6 +84,24 @@ def test_any_scale_goes_with_causal_over_equal_lengths(kind, scale, d_v):
 
 
 @both
+@pytest.mark.parametrize("block_size", [1, 2, 4])
+def test_scores_whose_difference_is_no_number_are_the_weights_0_and_1(kind, block_size):
+    """1e308 - (-1e308) is infinite in float64; both orders of the keys, and no warning (`call` makes it an error)."""
+    q, k, v = np.ones((2, 1)), np.array([[-1e308], [1e308], [-1e308]]), np.arange(12.0).reshape(3, 4)
+    for name, options in (("attention", {}), ("blockwise_attention", {"block_size": block_size})):
+        close(call(kind, getattr(attnlib, name), q, k, v, scale=1.0, **options), v[[1, 1]])
+
+
+@widths
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("scale", [1e-50, -1e-50])
+def test_a_scale_that_float32_rounds_to_0_is_0(scale, dtype, d_v):
+    q, k, v = (x.to(dtype) for x in to("torch", qkv(1, t_q=5, t_k=5, d_v=d_v)))
+    want = attnlib.attention(q, k, v, causal=True, scale=0.0)
+    np.testing.assert_array_equal(back(attnlib.attention(q, k, v, causal=True, scale=scale)), back(want))
+
+
+@both
 @pytest.mark.parametrize("block_size", [1, 2, 4, 100])
 @pytest.mark.parametrize(("t_q", "t_k"), [(5, 4), (7, 2), (1, 6), (6, 1), (5, 5)])
 @widths

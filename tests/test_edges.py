@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import attnlib
-from attnlib.gradients import attention_vjp
+from attnlib.gradients import attention_vjp, softmax_vjp
 
 RNG = np.random.default_rng(0)
 Q, K, V = RNG.normal(size=(2, 3, 4, 6)), RNG.normal(size=(2, 3, 5, 6)), RNG.normal(size=(2, 3, 5, 7))
@@ -84,6 +84,14 @@ def test_the_backward_pass_of_halves_is_computed_in_float32():
     for x, y in zip(found, wanted, strict=True):
         assert x.dtype == f
         assert np.allclose(x, y, rtol=2e-3, atol=2e-3)
+
+
+def test_the_backward_pass_of_softmax_too():
+    """65000 less the weighted mean -63700 is no float16; a hundredth of it is."""
+    w, g = np.array([0.01, 0.99], np.float16), np.array([65000, -65000], np.float16)
+    found, wanted = softmax_vjp(w, g), softmax_vjp(w.astype(np.float64), g.astype(np.float64))
+    assert found.dtype == np.float16
+    assert np.allclose(found, wanted, rtol=1e-3)
 
 
 def test_the_type_of_the_scale_does_not_change_the_type_of_the_gradient():

@@ -256,6 +256,18 @@ BAD = {
         lambda: LAYERS["additive"]()(torch.ones(2, 4, 5), torch.ones(2, 6, 7), torch.ones(2, 6)), TypeError,
         "key_mask must be boolean (True = may attend), got dtype torch.float32",
     ),
+    "keys-numpy": (
+        lambda: LAYERS["dot"]()(np.ones((2, 4, 7)), np.ones((2, 6, 7))), TypeError,
+        "keys and key_mask must be torch tensors, got NumPy arrays",
+    ),
+    "keys-dtype": (
+        lambda: LAYERS["additive"]()(torch.ones(2, 4, 5), torch.ones(2, 6, 7).double()), TypeError,
+        "keys must have the dtype of W_a, torch.float32, got torch.float64",
+    ),
+    "key_mask-numpy": (
+        lambda: LAYERS["additive"]()(torch.ones(2, 4, 5), torch.ones(2, 6, 7), np.ones((2, 6), bool)), TypeError,
+        "key_mask must be a torch tensor, as keys is, got a NumPy array",
+    ),
     "batch": (
         lambda: LAYERS["additive"]()(torch.ones(3, 4, 5), torch.ones(2, 6, 7)), ValueError,
         "k must have the leading axes of q, (3,), got (2,)",

@@ -492,6 +492,22 @@ BAD = {
         lambda: run(key_mask=torch.ones(2, 4)), TypeError,
         "key_mask must be boolean (True = may attend), got dtype torch.float32",
     ),
+    "key_mask-numpy": (
+        lambda: run(key_mask=np.ones((2, 4), bool)), TypeError,
+        "key_mask must be a torch tensor, as W_q is, got a NumPy array",
+    ),
+    "key_mask-list-cache": (
+        lambda: run(cache=filled(), key_mask=[[True] * 8] * 2), TypeError,
+        "key_mask must be a torch tensor, as W_q is, got list [[True",
+    ),
+    "memory-numpy-prepared": (
+        lambda: MultiHeadAttention(24, 3).prepare(np.ones((2, 5, 24))), TypeError,
+        "memory must be a torch tensor, as W_k is, got a NumPy array",
+    ),
+    "memory-dtype-prepared": (
+        lambda: MultiHeadAttention(24, 3).prepare(torch.ones(2, 5, 24).double()), TypeError,
+        "memory must have the dtype of W_k, torch.float32, got torch.float64",
+    ),
     "key_mask-cache": (
         lambda: run(cache=filled(), key_mask=torch.ones(2, 4).bool()), ValueError,
         "key_mask must have shape (2, 8), got (2, 4)",

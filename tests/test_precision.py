@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from backends import KEY_MASK, back, both, close, convert, every, function, qkv, random_mask, widths
+from backends import KEY_MASK, T_K, back, both, close, convert, every, function, qkv, random_mask, widths
 
 import attnlib
 
@@ -53,6 +53,17 @@ def test_longer_sequences_and_larger_numbers(kind, dtype, options, size, fused):
     check(kind, dtype, "attention", (q, k, v), options)
     if "mask" not in options:
         check(kind, dtype, "blockwise_attention", (q, k, v), {**options, "block_size": 16})
+
+
+@each
+@pytest.mark.parametrize("options", [{}, {"causal": True}], ids="+".join)
+@widths
+def test_a_negative_scale_costs_no_precision(kind, dtype, options, d_v):
+    """-q is exact in every precision, -0.3 q is not."""
+    q, k, v = qkv(4, t_q=T_K, d_v=d_v)
+    low, exact = rounded(kind, dtype, (4 * q, 4 * k, v)), rounded(kind, dtype, (-4 * q, 4 * k, v))
+    got, want = attnlib.attention(*low, scale=-0.3, **options), attnlib.attention(*exact, scale=0.3, **options)
+    np.testing.assert_array_equal(back(got), back(want))
 
 
 @each

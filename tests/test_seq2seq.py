@@ -533,6 +533,10 @@ BAD = {
         "attention='scaled_dot' needs a query as wide as an annotation: "
         "d_decoder + d_embedding makes 14, the encoder makes 10",
     ),
+    "flag": (lambda: new(bidirectional="no"), TypeError, "bidirectional must be True or False, got str 'no'"),
+    "flag-number": (
+        lambda: new(residual_embedding=0), TypeError, "residual_embedding must be True or False, got int 0",
+    ),
     "feeding": (
         lambda: new(attention="general", input_feeding=True), ValueError,
         "input_feeding needs attention and order='luong'",

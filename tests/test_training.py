@@ -286,6 +286,18 @@ def test_batches_of_the_corpus(clip):
     assert history.losses[0] > 4 > 3.2 > history.losses[-1]
 
 
+def test_batches_of_a_data_loader():
+    """It collates pairs into lists; the losses are those of tuples."""
+    x = torch.randn(12, 2, generator=torch.Generator().manual_seed(1))
+    data = torch.utils.data.TensorDataset(x, x.sum(-1, keepdim=True))
+    losses = []
+    for kind in (list, tuple):
+        model, _, loss = line()
+        loader = torch.utils.data.DataLoader(data, batch_size=4)
+        losses.append(attnlib.fit(model, map(kind, loader), loss=loss, steps=3).losses)
+    assert losses[0] == losses[1]
+
+
 def test_the_device_is_the_one_of_attnlib_unless_another_is_named(monkeypatch):
     model, stream, _ = line()
     monkeypatch.setenv("ATTNLIB_DEVICE", "meta")

@@ -1,4 +1,4 @@
-"""The Sphinx extension of this book: draws the math at build time and repairs what the theme gets wrong."""
+"""The Sphinx extension that draws the math at build time, and gives each page its description and its card."""
 
 import html
 import json
