@@ -114,7 +114,10 @@ def build(output, notebooks, pyodide):
     shutil.copy(FILES / "notice.js", output)
     page = output / "notebooks" / "index.html"
     notice = f'<script src="../notice.js" data-pyodide="{html.escape(asked)}" defer></script>\n  </head>'
-    page.write_text(page.read_text(encoding="utf-8").replace("</head>", notice, 1), encoding="utf-8")
+    before, head_ends, after = page.read_text(encoding="utf-8").partition("</head>")
+    if not head_ends:
+        raise ExtensionError("lite: JupyterLite's page has no </head> any more, where the notice goes")
+    page.write_text(before + notice + after, encoding="utf-8")
 
 
 def add_button(app, pagename, templatename, context, doctree):
