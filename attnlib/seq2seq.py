@@ -185,11 +185,12 @@ class Seq2Seq(nn.Module):
             shapes.check_whole(name, size, least=1)
         shapes.check_choice("attention", attention, (None, *ATTENTION))
         shapes.check_choice("order", order, ("bahdanau", "luong"))
-        for name, flag in (
-            ("bidirectional", bidirectional), ("input_feeding", input_feeding),
-            ("previous_word_in_query", previous_word_in_query), ("residual_embedding", residual_embedding),
-        ):  # fmt: skip
-            shapes.check_flag(name, flag)
+        shapes.check_flags(
+            bidirectional=bidirectional,
+            input_feeding=input_feeding,
+            previous_word_in_query=previous_word_in_query,
+            residual_embedding=residual_embedding,
+        )
         if input_feeding and (attention is None or order != "luong"):
             raise ValueError("input_feeding needs attention and order='luong'")
         if previous_word_in_query and (attention is None or order != "bahdanau"):

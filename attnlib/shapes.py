@@ -276,6 +276,12 @@ def check_flag(name, flag):
         raise TypeError(f"{name} must be True or False, got {_kind(flag)}")
 
 
+def check_flags(**flags):
+    """Switches by their names, each True or False."""
+    for name, flag in flags.items():
+        check_flag(name, flag)
+
+
 def check_scale(scale):
     """None (the default scale) or a finite number, returned as a float."""
     return None if scale is None else _check_real("scale", scale)

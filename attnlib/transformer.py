@@ -184,11 +184,7 @@ class Transformer(nn.Module):
             ("num_layers", num_layers),
         ):  # fmt: skip
             shapes.check_whole(name, size, least=1)
-        for name, flag in (
-            ("positions", positions), ("residual", residual), ("norm", norm), ("feed_forward", feed_forward),
-            ("scaled", scaled),
-        ):  # fmt: skip
-            shapes.check_flag(name, flag)
+        shapes.check_flags(positions=positions, residual=residual, norm=norm, feed_forward=feed_forward, scaled=scaled)
 
         def attention():
             layer = MultiHeadAttention(d_model, num_heads, num_kv_heads, scale=None if scaled else 1.0)
